@@ -17,8 +17,6 @@ async def write_foreign_chunks(gateway: Gateway, base: Base, target: Content, ch
     """Write chunks with the vector of the first line of a document, without the gateway's metadata or with false ones.
 
     Args:
-        gateway: the gateway.
-        base: the base.
         target: the content of the document.
         choices: chooses their number and metadata.
 

@@ -107,8 +107,6 @@ class Gateway:
 
         Args:
             key: name of the key.
-            method: the method.
-            path: the path.
             store: whether the store is called, through the gateway if that has it in its process.
             options: of httpx.
 

@@ -26,11 +26,7 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A content of a document. Each line has 99 characters, and none is in another content.
-
-    Attributes:
-        lines: its lines.
-    """
+    """A content of a document. Each line has 99 characters, and none is in another content."""
 
     lines: tuple[str, ...]
 
@@ -50,7 +46,6 @@ class Ingestion:
     """An ingestion of a document.
 
     Attributes:
-        content: the content.
         id: its id; empty until it is accepted.
         state: its state as far as it was read.
     """
@@ -114,10 +109,7 @@ class Base:
 
     Args:
         index: its index in the round.
-        id: its id.
-        name: its name.
         owner: name of the key that it belongs to.
-        configuration: its configuration.
     """
 
     def __init__(self, index: int, id: str, name: str, owner: str, configuration: Configuration) -> None:
@@ -172,7 +164,6 @@ class Found:
         name: name of its document.
         revision: the revision of the document.
         index: its index in the document.
-        text: its text.
     """
 
     name: str

@@ -47,9 +47,7 @@ class Round:
     """Runs operations.
 
     Args:
-        gateway: the gateway.
         seed: the seed of the operations, for the names of bases.
-        operations: the operations.
     """
 
     def __init__(self, gateway: Gateway, seed: int, operations: Sequence[Operation]) -> None:
