@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from ragstore.filters.values import MAX_INT, MIN_INT
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.misfits import choices, exact_path, field_of, message_and_path, readable
@@ -44,4 +45,6 @@ def _with_integers(value: Any) -> Any:
         return {key: _with_integers(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_with_integers(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    # A larger number has no integer of 64 bits, and a filter may have one.
+    is_whole = isinstance(value, float) and value.is_integer() and MIN_INT <= value <= MAX_INT
+    return int(value) if is_whole else value

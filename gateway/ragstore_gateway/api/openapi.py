@@ -170,7 +170,9 @@ def _schemas(app: Litestar) -> JsonSchema:
     codes = sorted(
         {
             kind.code
-            for kind in error_classes("ragstore_gateway.errors", "ragstore_gateway.fetching.errors")
+            for kind in error_classes(
+                "ragstore.filters.grammar", "ragstore_gateway.errors", "ragstore_gateway.fetching.errors"
+            )
             if not kind.abstract
         }
     )

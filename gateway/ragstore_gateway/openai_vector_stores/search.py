@@ -9,6 +9,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from ragstore.filters import where as language
 from ragstore.kit.errors import InvalidRequest
 from ragstore_client import Where
 from ragstore_gateway.configurations.configurations import Configurations
@@ -26,7 +27,6 @@ from ragstore_gateway.openai_vector_stores.schemas import (
 )
 from ragstore_gateway.openai_vector_stores.tables import VectorStoreFileRow
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
-from ragstore_gateway.vector_stores.filters import Filter, matches
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit, MetadataValue
 
 DEFAULT_RESULTS: Final = 10
@@ -100,7 +100,7 @@ class StoreSearch:
                         found[hit.id] = hit
         return found
 
-    async def _documents(self, base_id: str, filter_: Filter) -> list[Where | None]:
+    async def _documents(self, base_id: str, filter_: language.Where) -> list[Where | None]:
         """Filters by the documents whose attributes match. Attributes may change without a new ingestion."""
         query = (
             sa.select(DocumentRow.id, VectorStoreFileRow.attributes)
@@ -137,9 +137,9 @@ class StoreSearch:
         return results
 
 
-def _matching(rows: Sequence[tuple[str, Mapping[str, MetadataValue] | None]], filter_: Filter) -> list[str]:
+def _matching(rows: Sequence[tuple[str, Mapping[str, MetadataValue] | None]], filter_: language.Where) -> list[str]:
     """The documents whose attributes match."""
-    return [id for id, attributes in rows if matches(filter_, attributes or {})]
+    return [id for id, attributes in rows if language.matches(filter_, attributes or {})]
 
 
 def _questions(query: str | Sequence[str]) -> list[str]:

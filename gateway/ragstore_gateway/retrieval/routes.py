@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, SkipValidation
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore.filters import where as language
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import body_of
@@ -91,6 +92,7 @@ async def query_knowledge_base(
 ) -> KnowledgeBaseHits:
     """The passages that are nearest to a question. `maxResults` and `minScore` are the base's own by default."""
     data = decode_configuration(KnowledgeBaseQuery, await request.body())
+    language.parse(data.where)  # also if the base is empty, and before the question is embedded
     base = await knowledge_bases.read(id)
     query = BaseQuery(
         base,

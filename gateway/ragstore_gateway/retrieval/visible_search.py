@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
-from ragstore.kit.errors import InvalidRequest
+from ragstore.filters import where as language
+from ragstore.filters.grammar import InvalidFilter
 from ragstore_client import Where
 from ragstore_gateway.ingestion.revisions import Published, Revisions, document_of, is_current, revision_of
-from ragstore_gateway.vector_stores import filters
 from ragstore_gateway.vector_stores.ranking import ranked
 from ragstore_gateway.vector_stores.vector_store import MAX_HITS, REVISION_KEY, Hit
 
@@ -143,8 +143,8 @@ def narrowed(where: Where | None, clause: Where | None) -> Where | None:
     # Beside the keys of the filter, so that the clause adds no level.
     both: Where = {"$and": [where, clause]} if clause.keys() & where.keys() else {**where, **clause}
     try:
-        filters.parse(both)
-    except InvalidRequest:
+        language.parse(both)
+    except InvalidFilter:
         return where
     return both
 

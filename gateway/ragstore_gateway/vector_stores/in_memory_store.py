@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 import numpy as np
 from numpy.typing import NDArray
 
+from ragstore.filters import where as language
 from ragstore_client import Where
 from ragstore_gateway.errors import CollectionMissing, DimensionMismatch
 from ragstore_gateway.vector_stores import filters
@@ -57,15 +58,13 @@ class InMemoryCollection:
             self.records[row] = record
             self._matrix[row] = vector
 
-    def rows(self, filter_: filters.Filter) -> list[int]:
+    def rows(self, where: language.Where | None) -> list[int]:
         """The rows that a filter selects.
 
         Args:
-            filter_: the filter.
+            where: the filter; None selects everything.
         """
-        if filter_ == filters.EVERYTHING:
-            return list(range(len(self.records)))
-        return [row for row, record in enumerate(self.records) if filters.matches(filter_, record.metadata)]
+        return [row for row, record in enumerate(self.records) if language.matches(where, record.metadata)]
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove rows.
@@ -118,18 +117,19 @@ class InMemoryStore:
         self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
     ) -> list[Hit]:
         """Find the nearest records."""
-        filter_ = filters.parse(where)
+        parsed = language.parse(where)
         query = unit_vector(vector, self._dimension)
         found = self._collections.get(self._name)
         if found is None:
             return []
-        return ranked(await asyncio.to_thread(_hits, found, filter_, query), min(limit, MAX_HITS), min_score)
+        return ranked(await asyncio.to_thread(_hits, found, parsed, query), min(limit, MAX_HITS), min_score)
 
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""
-        filter_ = filters.parse_deletion(where)
+        filters.parse_deletion(where)
+        parsed = language.parse(where)
         found = self._collections.get(self._name)
-        return 0 if found is None else await asyncio.to_thread(_delete, found, filter_)
+        return 0 if found is None else await asyncio.to_thread(_delete, found, parsed)
 
     async def delete_ids(self, ids: Sequence[str]) -> None:
         """Delete records by their ids."""
@@ -139,9 +139,9 @@ class InMemoryStore:
 
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
-        filter_ = filters.parse(where)
+        parsed = language.parse(where)
         found = self._collections.get(self._name)
-        return 0 if found is None else await asyncio.to_thread(_count, found, filter_)
+        return 0 if found is None else await asyncio.to_thread(_count, found, parsed)
 
     async def drop(self) -> None:
         """Remove the collection."""
@@ -153,18 +153,18 @@ def _put(collection: InMemoryCollection, records: Sequence[Record]) -> None:
         collection.put(records, unit_matrix(records, collection.dimension))
 
 
-def _hits(collection: InMemoryCollection, filter_: filters.Filter, query: NDArray[np.float32]) -> list[Hit]:
+def _hits(collection: InMemoryCollection, where: language.Where | None, query: NDArray[np.float32]) -> list[Hit]:
     with collection.lock:
-        rows = collection.rows(filter_)
+        rows = collection.rows(where)
         if not rows:
             return []
         scores = collection.vectors[rows] @ query
         return [_hit(collection.records[row], float(score)) for row, score in zip(rows, scores, strict=True)]
 
 
-def _delete(collection: InMemoryCollection, filter_: filters.Filter) -> int:
+def _delete(collection: InMemoryCollection, where: language.Where | None) -> int:
     with collection.lock:
-        rows = collection.rows(filter_)
+        rows = collection.rows(where)
         if rows:
             collection.remove(rows)
         return len(rows)
@@ -177,9 +177,9 @@ def _delete_ids(collection: InMemoryCollection, ids: Set[str]) -> None:
             collection.remove(rows)
 
 
-def _count(collection: InMemoryCollection, filter_: filters.Filter) -> int:
+def _count(collection: InMemoryCollection, where: language.Where | None) -> int:
     with collection.lock:
-        return len(collection.rows(filter_))
+        return len(collection.rows(where))
 
 
 def _hit(record: Record, cosine: float) -> Hit:

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeAlias
 
-from ragstore.kit.errors import ServiceError
+from ragstore.filters import where as language
+from ragstore.filters.grammar import InvalidFilter
+from ragstore.kit.errors import FieldError, ServiceError
 from ragstore_client import AsyncClient, NewDocument, NotFound, ProblemError, RagstoreError, Where
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.vector_stores import filters
@@ -72,7 +74,7 @@ class RagstoreStore:
         self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
     ) -> list[Hit]:
         """Find the nearest records."""
-        filters.parse(where)
+        language.parse(where)
         query = unit_vector(vector, self._dimension)
 
         async def fetch(count: int) -> list[Hit]:
@@ -104,7 +106,7 @@ class RagstoreStore:
 
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
-        filters.parse(where)
+        language.parse(where)
         with empty_if_missing():
             async with self._calls() as client:
                 return await client.count(self._name, where)
@@ -127,6 +129,9 @@ class RagstoreStore:
         if isinstance(error, ProblemError):
             if error.status == 403:
                 return self._errors.unavailable("does not let the gateway's key use the collection", error)
+            if error.code == InvalidFilter.code:
+                # The store is older or newer than this gateway. The error names keys of the request, and no value.
+                return InvalidFilter(error.detail, [FieldError(field.path, field.message) for field in error.errors])
             if error.code == "dimension_mismatch":
                 return DimensionMismatch("The collection's vectors have another dimension")
             return self._errors.of_status("responds", error.status, error)

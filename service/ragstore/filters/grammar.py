@@ -29,7 +29,7 @@ class Combination(msgspec.Struct, Generic[C], frozen=True):
 
     Attributes:
         operator: `$and`: all must hold; `$or`: one must.
-        clauses: two or more.
+        clauses: one or more.
     """
 
     operator: str
@@ -127,6 +127,16 @@ class FilterParser(ABC, Generic[C]):
             return None
         return self._filter(value, self.errors.root, 0)
 
+    def count_clauses(self, count: int) -> None:
+        """Count comparisons towards `MAX_CLAUSES`.
+
+        Raises:
+            InvalidFilter: the filter has more.
+        """
+        self._clauses += count
+        if self._clauses > MAX_CLAUSES:
+            raise self.errors.error(f"more than {MAX_CLAUSES} comparisons")
+
     def count_values(self, count: int) -> None:
         """Count the values of a list towards `MAX_VALUES`.
 
@@ -151,7 +161,7 @@ class FilterParser(ABC, Generic[C]):
                 clauses += [] if clause is None else [clause]
             else:
                 comparisons = self.comparisons(key, nested, f"{path}.{key}")
-                self._count_clauses(len(comparisons))
+                self.count_clauses(len(comparisons))
                 clauses += comparisons
         return _combined("$and", clauses)
 
@@ -162,11 +172,6 @@ class FilterParser(ABC, Generic[C]):
         if key == "$or" and None in clauses:
             return None
         return _combined(key, [clause for clause in clauses if clause is not None])
-
-    def _count_clauses(self, count: int) -> None:
-        self._clauses += count
-        if self._clauses > MAX_CLAUSES:
-            raise self.errors.error(f"more than {MAX_CLAUSES} comparisons")
 
     def _too_deep(self) -> InvalidFilter:
         return self.errors.error(f"nested more than {MAX_DEPTH} levels deep")

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 import operator as compare
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import msgspec
@@ -46,7 +47,7 @@ _ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
 _ERRORS: Final = FilterErrors("where")
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True, dict=True):
     """One operator on one key.
 
     Attributes:
@@ -59,22 +60,36 @@ class Comparison(msgspec.Struct, frozen=True):
     operator: str
     operand: Operand
 
+    @cached_property
+    def items(self) -> frozenset[tuple[type, Scalar]]:
+        """The items of a list, with their types. There may be 8,000: a document is not compared with each."""
+        items = self.operand if isinstance(self.operand, tuple) else (self.operand,)
+        return frozenset((_kind(item), item) for item in items)
+
+    @cached_property
+    def rounded_items(self) -> frozenset[tuple[type, Scalar]]:
+        """The items with integers as Chroma compares them with a stored float; see `_comparable`."""
+        return frozenset((kind, float(item) if kind is float else item) for kind, item in self.items)
+
 
 Where: TypeAlias = Filter[Comparison]
 
 
 def parse_text(text: str) -> Where | None:
     """Parse a filter from JSON text; see `FilterParser.parse_text`."""
-    return _WhereParser(_ERRORS).parse_text(text)
+    return WhereParser(_ERRORS).parse_text(text)
 
 
 def parse(value: object) -> Where | None:
     """Parse a filter from a decoded JSON value; see `FilterParser.parse`."""
-    return _WhereParser(_ERRORS).parse(value)
+    return WhereParser(_ERRORS).parse(value)
 
 
-class _WhereParser(FilterParser[Comparison]):
+class WhereParser(FilterParser[Comparison]):
+    """Parses one filter over metadata; see `FilterParser`."""
+
     def comparisons(self, key: str, value: object, path: str) -> list[Comparison]:
+        """Parse the value or the operators of one key; see `FilterParser.comparisons`."""
         if key.startswith("$"):
             raise self.errors.error(f"unknown operator '{key}'", path)
         if is_reserved(key):
@@ -84,11 +99,21 @@ class _WhereParser(FilterParser[Comparison]):
         if not value:
             raise self.errors.error("an object of operators must not be empty", path)
         return [
-            Comparison(key, operator, self._operand(operator, operand, f"{path}.{operator}"))
+            Comparison(key, operator, self.operand(operator, operand, f"{path}.{operator}"))
             for operator, operand in value.items()
         ]
 
-    def _operand(self, operator: str, value: object, path: str) -> Operand:
+    def operand(self, operator: str, value: object, path: str) -> Operand:
+        """Parse the operand of an operator.
+
+        Args:
+            operator: the operator.
+            value: the decoded JSON value of the operand.
+            path: its JSON path.
+
+        Raises:
+            InvalidFilter: there is no such operator, or it does not take the value.
+        """
         if operator not in OPERATORS:
             raise self.errors.error(f"unknown operator '{operator}'", path)
         if operator in MEMBERSHIP:
@@ -143,14 +168,14 @@ def matches(where: Where | None, metadata: Mapping[str, MetadataValue]) -> bool:
             return all(matches(clause, metadata) for clause in clauses)
         case Combination(_, clauses):
             return any(matches(clause, metadata) for clause in clauses)
-        case Comparison(key, operator, operand):
-            return _holds(operator, metadata.get(key), operand)
+        case Comparison(key):
+            return _holds(where, metadata.get(key))
 
 
-def _holds(operator: str, value: MetadataValue | None, operand: Operand) -> bool:
+def _holds(comparison: Comparison, value: MetadataValue | None) -> bool:
+    operator, operand = comparison.operator, comparison.operand
     if isinstance(operand, tuple):
-        found = any(_equal(value, item) for item in operand)
-        return found if operator == "$in" else not found
+        return _is_item(value, comparison) == (operator == "$in")
     if operator in EQUALITY:
         return _equal(value, operand) == (operator == "$eq")
     if operator in CONTAINMENT:
@@ -159,6 +184,12 @@ def _holds(operator: str, value: MetadataValue | None, operand: Operand) -> bool
     if value is None or isinstance(value, (bool, str, list)) or isinstance(operand, (bool, str)):
         return False
     return _ORDERS[operator](*_comparable(value, operand))
+
+
+def _is_item(value: MetadataValue | None, comparison: Comparison) -> bool:
+    if value is None or isinstance(value, list):
+        return False
+    return (_kind(value), value) in (comparison.rounded_items if isinstance(value, float) else comparison.items)
 
 
 def _equal(value: MetadataValue | None, operand: Scalar) -> bool:

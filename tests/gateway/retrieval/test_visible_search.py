@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
+from ragstore.filters.grammar import MAX_CLAUSES, MAX_VALUES
 from ragstore_client import Where
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -22,7 +23,6 @@ from ragstore_gateway.ingestion.removals import add_removal
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
 from ragstore_gateway.retrieval.retriever import BaseQuery
 from ragstore_gateway.retrieval.visible_search import narrowed
-from ragstore_gateway.vector_stores.filters import MAX_CLAUSES, MAX_VALUES
 from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, VectorStore
 from tests.support.ingestion import until
 from tests.support.knowledge import Knowledge, knowledge_of

@@ -307,6 +307,7 @@ async def test_filter_and_minimum_score_apply_together(store: VectorStore) -> No
         ({"n": {}}, "$.where.n"),
         ({"$and": [{"n": [1]}]}, "$.where.$and[0].n"),
         ({"n": 2**63}, "$.where.n"),
+        ({"#n": 1}, "$.where.#n"),
     ],
 )
 async def test_an_invalid_filter_is_an_error_that_names_its_path(store: VectorStore, where: Where, path: str) -> None:

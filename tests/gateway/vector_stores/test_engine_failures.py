@@ -16,6 +16,7 @@ from aiohttp import web
 from structlog.testing import capture_logs
 from yarl import URL
 
+from ragstore.filters.grammar import InvalidFilter
 from ragstore.kit.errors import InvalidRequest
 from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DimensionMismatch, DriverMissing, SecretUnavailable, StoreRejected, StoreUnavailable
@@ -152,6 +153,24 @@ async def test_only_a_call_that_would_be_rejected_again_is_a_rejection(
             await store.count()
     assert type(caught.value) is kind
     _assert_silent([caught.value], store_type, "")
+
+
+async def test_a_filter_that_only_the_store_rejects_is_a_mistake_of_the_caller() -> None:
+    fault = {"path": "$.where.n.$new", "message": "unknown operator '$new'"}
+    detail = "Invalid 'where' filter: unknown operator '$new' at $.where.n.$new"
+
+    async def respond(received: Received) -> web.StreamResponse:
+        problem = {"status": 400, "title": "Invalid filter", "code": "invalid_filter", "detail": detail}
+        return web.json_response({**problem, "errors": [fault]}, status=400, content_type="application/problem+json")
+
+    async with (
+        fake_provider(respond) as engine,
+        opened("ragstore", URL(engine.url).port or 0, timeout_seconds=10) as store,
+    ):
+        with pytest.raises(InvalidFilter) as caught:
+            await store.count({"n": 1})
+    assert (caught.value.status, caught.value.code, caught.value.detail) == (400, "invalid_filter", detail)
+    assert [(each.path, each.message) for each in caught.value.field_errors] == [(fault["path"], fault["message"])]
 
 
 @pytest.mark.parametrize("store_type", [name for name in ENGINES if name != "ragstore"])
