@@ -1,4 +1,4 @@
-"""A provider and an engine are declared once. What is derived from the declarations has them all."""
+"""A provider and an engine are declared once, and everything else is derived from that."""
 
 from __future__ import annotations
 
@@ -173,7 +173,8 @@ async def test_an_engine_without_a_module_is_opened_by_the_gateway_itself(name: 
 
 
 def test_the_declared_extras_are_those_of_the_distribution() -> None:
-    declared = {each.extra for each in (*PROVIDERS.values(), *ENGINES.values()) if each.extra}
+    declared = {each.extra for each in PROVIDERS.values() if each.extra}
+    declared |= {each.extra for each in ENGINES.values() if each.extra}
     project = tomllib.loads((ROOT / "gateway" / "pyproject.toml").read_text())["project"]
     # `office` belongs to formats, `sentence-transformers` to models of the provider `local`.
     assert declared | {"office", "sentence-transformers"} == set(project["optional-dependencies"])
