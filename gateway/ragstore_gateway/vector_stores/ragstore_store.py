@@ -127,7 +127,8 @@ class RagstoreStore:
             return self._errors.missing()
         if isinstance(error, ProblemError):
             if error.status == 403:
-                return self._errors.unavailable("does not let the gateway's key use the collection", error)
+                problem = "does not let the gateway's key use the collection, and responds"
+                return self._errors.of_status(problem, error.status, error)
             if error.code == InvalidFilter.code:
                 # The store is older or newer than this gateway. The error names keys of the request, and no value.
                 return InvalidFilter(error.detail, [FieldError(field.path, field.message) for field in error.errors])
