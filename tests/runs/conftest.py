@@ -26,7 +26,7 @@ asyncio_default_fixture_loop_scope = session
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run returned and printed."""
+    """The exit code and the output of a run."""
 
     code: int
     output: str

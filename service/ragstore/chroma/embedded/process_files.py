@@ -19,7 +19,7 @@ SUFFICIENT_FILES: Final = 320
 """A limit that Chroma never reaches: 64 indexes of four files, and 22 other files. The process is watched below it."""
 
 SPARE_FILES: Final = 40
-"""Files that remain free: before the restart, eight calls may open an index of four files each, and SQLite its journal."""
+"""Files that remain free: until the restart, eight calls may open an index of four files, and SQLite its journal."""
 
 
 def open_files(process_id: int) -> int:
