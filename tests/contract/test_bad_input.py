@@ -1,6 +1,6 @@
 """Malformed input: a problem document with a 4xx and the path of the field, and nothing is written.
 
-A request that is rejected before a store is reached is tested over one store (`rejection`), the rest over both.
+A request that is rejected before it reaches a store is tested over one store (`rejection`), the rest over both.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def test_a_page_works_when_it_is_pasted(
 
 
 def faults(fault: Callable[[Block], str | None]) -> str:
-    """The faults of the blocks, one line each."""
+    """The faults of all blocks, one line each."""
     return "\n".join(f"{block.place}: {found}" for block in BLOCKS if (found := fault(block)))
 
 

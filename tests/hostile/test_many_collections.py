@@ -15,6 +15,7 @@ import pytest
 
 from chroma_repair.orphans import remove_orphans
 from ragstore.chroma.embedded.backend import EmbeddedBackend
+from ragstore.chroma.embedded.process_files import SPARE_FILES, SUFFICIENT_FILES, FileWatch, open_files
 from ragstore.chroma.embedded.process_memory import MemoryWatch, resident_bytes
 from ragstore.chroma.operations import CountCollections, GetStatus
 from ragstore.errors import ChromaUnavailable
@@ -28,7 +29,7 @@ from tests.support.servers import Served, free_port, running, start_process, sta
 from tests.support.stores import TENANT, embedded_backend, exact
 
 FILES = 150
-"""Open files of an embedded Chroma with a low limit: it has 30 indexes in memory."""
+"""Open files of an embedded Chroma with a low limit: 32 indexes need all of them."""
 
 
 def limited_files(count: int, *command: str) -> list[str]:
@@ -104,7 +105,8 @@ def test_more_collections_than_embedded_chroma_has_indexes_in_memory_can_be_quer
         running(start_service(tmp_path, prefix=limited_files(FILES))) as service,
         httpx.Client(base_url=service.url, timeout=30) as client,
     ):
-        names = [f"col-{number}" for number in range(FILES // 5 + 10)]
+        # Their indexes have 240 files. Chroma evicts some of them, but not by the number of files.
+        names = [f"col-{number}" for number in range(60)]
         for name in names:
             client.post("/collections", json={"name": name}).raise_for_status()
             add(client, name, document("a"))
@@ -112,6 +114,16 @@ def test_more_collections_than_embedded_chroma_has_indexes_in_memory_can_be_quer
             found = client.post(f"/collections/{name}/query", json={"query_embedding": [1, 0]})
             assert found.status_code == 200, found.text
             assert [each["id"] for each in found.json()["results"]] == ["a"]
+
+
+def test_open_files_are_watched_only_below_a_limit_that_chroma_may_reach() -> None:
+    files = open_files(os.getpid())
+    assert files > 0
+    assert open_files(2**30) == 0
+    assert FileWatch(files).is_exceeded(os.getpid())
+    assert not FileWatch(files + SPARE_FILES + 20).is_exceeded(os.getpid())
+    assert not FileWatch(SUFFICIENT_FILES).is_exceeded(os.getpid())
+    assert not FileWatch(-1).is_exceeded(os.getpid())
 
 
 async def test_embedded_chroma_is_restarted_when_it_takes_too_much_memory(tmp_path: Path) -> None:

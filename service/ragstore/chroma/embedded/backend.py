@@ -18,6 +18,7 @@ from ragstore.chroma.collection_config import SYNC_THRESHOLD
 from ragstore.chroma.embedded import process as chroma_process
 from ragstore.chroma.embedded.large_writes import Chunk, receive, split_write
 from ragstore.chroma.embedded.pool import processes_of
+from ragstore.chroma.embedded.process_files import FileWatch
 from ragstore.chroma.embedded.process_memory import MemoryWatch
 from ragstore.chroma.embedded.process_metrics import release_folder, watch_folder
 from ragstore.chroma.embedded.running_process import RunningProcess, log_opened
@@ -79,6 +80,7 @@ class EmbeddedBackend:
         self._slow = asyncio.Semaphore(1)
         self._last_progress = 0.0
         self._memory = memory or MemoryWatch(0)
+        self._files = FileWatch()
         self._restart: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -189,7 +191,7 @@ class EmbeddedBackend:
             self._in_flight.discard(call)
             if not call.cancelled():
                 self._last_progress = loop.time()
-            self._limit_memory()
+            self._limit_resources()
 
         if not self._in_flight:
             self._last_progress = loop.time()
@@ -212,10 +214,14 @@ class EmbeddedBackend:
             self._in_flight.clear()
             self._drop(pool)
 
-    def _limit_memory(self) -> None:
-        """Restart a process that has taken too much memory."""
-        if self._restart is None and self._watched is not None and self._memory.is_exceeded(self._watched.process_id):
+    def _limit_resources(self) -> None:
+        """Restart a process that has taken too much memory, or has too many open files."""
+        if self._restart is not None or self._watched is None:
+            return
+        if self._memory.is_exceeded(self._watched.process_id):
             self._restart_later(f"it takes more than {self._memory.max_bytes} bytes")
+        elif self._files.is_exceeded(self._watched.process_id):
+            self._restart_later("it has nearly as many open files as it may have")
 
     def _restart_later(self, reason: str) -> None:
         """Restart the process once the calls in flight are complete. Later calls wait for the new one.
