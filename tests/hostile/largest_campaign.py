@@ -25,14 +25,14 @@ from tests.hostile.limited_gateway import MIB, LimitedGateway, limited_gateway
 READINGS: Final[tuple[Reading, ...]] = ("read", "slow", "unread")
 TOGETHER: Final = 80
 MAX_LIVE_SECONDS: Final = 5.0
-"""Longest wait of another caller for `GET /health/live`: the time limit of the liveness probe in k8s/gateway."""
+"""Maximum wait of another caller for `GET /health/live`: the time limit of the liveness probe in k8s/gateway."""
 
 HEAD: Final = "| request | number | reading | responses | others, live | others, question | their responses | memory |"
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was seen while requests were sent.
+    """Observations while requests were sent.
 
     Attributes:
         name: the requests.
