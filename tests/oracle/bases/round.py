@@ -309,15 +309,15 @@ class Round:
         await self._search_text(base, operation.key, *target, operation.random)
 
     async def _target(self, base: Base, choices: random.Random) -> tuple[str, Content]:
-        """A document with exactly one content that searches may find. Ingestions that may have ended are looked at."""
-        found = self._settled(base)
-        if not found:
-            for name, document in list(base.documents.items()):
-                for ingestion in document.open[-1:]:
-                    await self._read_state(base, name, ingestion)
-            found = self._settled(base)
-        if not found:
-            raise NothingToDo
+        """A document with exactly one content that searches may find. Waits for an ingestion if there is none yet."""
+        deadline = time.monotonic() + QUIET_SECONDS
+        while not (found := self._settled(base)):
+            waiting = [(name, document.open[-1]) for name, document in base.documents.items() if document.open]
+            if not waiting or time.monotonic() > deadline:
+                raise NothingToDo
+            for name, ingestion in waiting:
+                await self._read_state(base, name, ingestion)
+            await asyncio.sleep(0.05)
         return choices.choice(found)
 
     def _settled(self, base: Base) -> list[tuple[str, Content]]:
