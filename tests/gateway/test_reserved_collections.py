@@ -23,6 +23,7 @@ from tests.support.fake_upstream import FakeUpstream, fake_upstream, replying
 from tests.support.gateways import start_gateway
 from tests.support.keyed_services import create_key, keyed_service
 from tests.support.metric_samples import samples_of
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, free_port, running, start_service
 
 QUESTION: Final = "How long is the warranty of the kettle?"
@@ -103,6 +104,7 @@ def upstream() -> Iterator[FakeUpstream]:
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def shared(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
     """A gateway with a base of one document, and its store, on one port."""
     folder = tmp_path_factory.mktemp("shared")
@@ -198,6 +200,7 @@ def test_foreign_chunks_that_are_nearer_hide_no_document_and_are_removed(shared:
     assert "CANARY-FOREIGN" not in log
 
 
+@pytest.mark.process
 def test_a_gateway_whose_key_does_not_name_the_prefix_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with keyed_service(tmp_path / "store", {"gateway": {"role": "writer"}}) as store:
@@ -211,6 +214,7 @@ def test_a_gateway_whose_key_does_not_name_the_prefix_says_what_to_do(tmp_path: 
         create_key(store.keys_file, "named", "admin", ("kb_*", "memory"))
 
 
+@pytest.mark.process
 def test_a_gateway_with_a_key_that_names_the_prefix_works_with_a_remote_store(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     specs: dict[str, Any] = {
@@ -231,6 +235,7 @@ def test_a_gateway_with_a_key_that_names_the_prefix_works_with_a_remote_store(tm
             gateway.call("", "DELETE", f"{gateway.base}?permanent=true")
 
 
+@pytest.mark.process
 def test_a_gateway_in_front_of_an_open_store_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with (
@@ -244,6 +249,7 @@ def test_a_gateway_in_front_of_an_open_store_says_what_to_do(tmp_path: Path) -> 
         assert accepted.status_code == 202
 
 
+@pytest.mark.process
 def test_a_gateway_with_another_prefix_than_its_store_does_not_start(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     with running(start_service(tmp_path / "store")) as store:

@@ -16,6 +16,7 @@ from tests.security.test_scopes import ON_COLLECTION, QUERY
 from tests.support.documents import add, document
 from tests.support.keyed_services import KeyedService, send
 from tests.support.problems import problem_of
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running, start_service
 from tests.support.transfers import ragstore
 
@@ -131,6 +132,7 @@ def test_health_tells_a_key_whether_it_may_write_such_collections(clients: dict[
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def open_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A store without keys, whose folder has a collection of the gateway."""
     folder = tmp_path_factory.mktemp("open")

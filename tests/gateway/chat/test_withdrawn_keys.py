@@ -16,6 +16,7 @@ import pytest
 from tests.gateway.chat.test_faults import error_of
 from tests.support.fake_upstream import Exchange, FakeUpstream, delta, hang
 from tests.support.gateways import start_gateway, write_keys
+from tests.support.process_fixtures import starts_process
 from tests.support.raw_http import connect, read_all
 from tests.support.servers import Served, free_port, running
 
@@ -26,6 +27,7 @@ ROLES = {"kept": "admin", "withdrawn": "reader"}
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def served(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Path]]:
     """A gateway with keys, and their file."""
     folder = tmp_path_factory.mktemp("withdrawn")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -23,6 +24,8 @@ from tests.gateway.embeddings.waits import until
 from tests.support.fake_providers import Received, fake_provider, vectors_of
 
 T = TypeVar("T")
+
+TIMEOUT_SECONDS = 30
 
 
 def as_caller(caller: str | None, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -63,18 +66,23 @@ async def test_the_built_in_model_embeds_the_small_text_of_another_caller_among_
 
 
 async def test_a_local_model_embeds_the_small_text_of_another_caller_among_the_first() -> None:
-    embedder, order = LocalEmbedder("none", Prefixes()), list[str]()
+    embedder, order, is_queued = LocalEmbedder("none", Prefixes()), list[str](), threading.Event()
 
     class Model:
         def encode(self, texts: list[str], **_: object) -> Vectors:
             order.append(texts[0][:5])
+            is_queued.wait(TIMEOUT_SECONDS)
             return np.ones((len(texts), 4), dtype=np.float32)
 
     embedder._model = Model()
     busy = [as_caller("busy", embedder.embed(texts * 30, "document")) for texts in BUSY]
     await until(lambda: bool(order))
 
-    await as_caller("quiet", embedder.embed(["quiet question"], "query"))
+    quiet = as_caller("quiet", embedder.embed(["quiet question"], "query"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    is_queued.set()
+    await quiet
 
     assert order.index("quiet") < 10
     await asyncio.gather(*busy)
