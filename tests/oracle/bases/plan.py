@@ -49,8 +49,8 @@ NAMES: Final = 8
 SIZES: Final = (1, 1, 2, 3, 6, 6, 40)
 """Numbers of lines of documents."""
 
-LARGE: Final = 300
-"""Number of lines of a large document."""
+LARGE: Final = 160
+"""Number of lines of a large document. The splitter cuts texts of more than 16,384 characters into pieces first."""
 
 WORDS: Final = (
     "kettle",

@@ -175,7 +175,7 @@ class Round:
 
     async def _upload_large(self, operation: Operation, base: Base) -> None:
         """Search for other documents by their own texts, while a large one that is near to them is written."""
-        target = await self._target(base, operation.random)
+        target = await self._target(operation, base)
         content = self._content(operation, base, LARGE, target[1].lines[0])
         ingestion = await self._send(operation, base, LARGE_NAME, content)
         state = "open"
@@ -305,20 +305,23 @@ class Round:
         self._check(base, allowed, found, is_complete=True)
 
     async def _search_own(self, operation: Operation, base: Base) -> None:
-        target = await self._target(base, operation.random)
+        target = await self._target(operation, base)
         await self._search_text(base, operation.key, *target, operation.random)
 
-    async def _target(self, base: Base, choices: random.Random) -> tuple[str, Content]:
-        """A document with exactly one content that searches may find. Waits for an ingestion if there is none yet."""
+    async def _target(self, operation: Operation, base: Base) -> tuple[str, Content]:
+        """A document with exactly one content that searches may find. Sends one, or waits for one, if there is none."""
         deadline = time.monotonic() + QUIET_SECONDS
         while not (found := self._settled(base)):
-            waiting = [(name, document.open[-1]) for name, document in base.documents.items() if document.open]
-            if not waiting or time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 raise NothingToDo
-            for name, ingestion in waiting:
-                await self._read_state(base, name, ingestion)
+            if not any(document.ingestions for document in base.documents.values()):
+                await self._upload(operation, base)
+                self.done["upload for a search"] += 1
+            for name, document in list(base.documents.items()):
+                for ingestion in document.open[-1:]:
+                    await self._read_state(base, name, ingestion)
             await asyncio.sleep(0.05)
-        return choices.choice(found)
+        return operation.random.choice(found)
 
     def _settled(self, base: Base) -> list[tuple[str, Content]]:
         return [
@@ -366,7 +369,7 @@ class Round:
 
     async def _write_foreign(self, operation: Operation, base: Base) -> None:
         """Write foreign chunks that are nearest to a document, which stays found by its own text."""
-        target = await self._target(base, operation.random)
+        target = await self._target(operation, base)
         self.done["foreign chunks"] += await write_foreign_chunks(self._gateway, base, target[1], operation.random)
         for _ in range(3):
             await self._search_text(base, operation.key, *target, operation.random)
