@@ -21,7 +21,7 @@ from tests.support.servers import Served, free_port, running, start_process
 
 MIB: Final = 1024 * 1024
 LIMIT_BYTES: Final = 1024 * MIB
-"""The limit of the gateway in docker-compose.yml."""
+"""Less than the limit of the gateway in docker-compose.yml, which includes all its child processes."""
 
 PAGE_BYTES: Final = 5 * MIB - 1024
 PAGES: Final = 50
@@ -83,6 +83,8 @@ def limited_gateway(folder: Path) -> Iterator[LimitedGateway]:
             "RAGSTORE_GATEWAY_DATA_PATH": str(folder / "data"),
             "RAGSTORE_GATEWAY_KEYS_FILE": str(folder / "keys"),
             "RAGSTORE_GATEWAY_LOG_LEVEL": "warning",
+            # As in docker-compose.yml: the default, a quarter of the memory, leaves too little for the other processes.
+            "RAGSTORE_GATEWAY_MAX_BYTES_IN_FLIGHT": str(128 * MIB),
             "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
             "RAGSTORE_GATEWAY_MODEL": "m",
             "RAGSTORE_GATEWAY_ALLOW_HOSTS": f"127.0.0.1:{site.port}",
