@@ -250,19 +250,6 @@ class Documents:
             await lock_base(session, base_id)
             return await delete_documents(session, base_id, await choose(session))
 
-    async def current_revisions(self, document_ids: Sequence[str]) -> Mapping[str, str]:
-        """The revisions whose chunks searches may find, by document. A chunk of another revision is dropped.
-
-        Args:
-            document_ids: ids of documents.
-
-        Raises:
-            DatabaseUnavailable: the database cannot be used.
-        """
-        query = sa.select(DocumentRow.id, DocumentRow.current_revision).where(DocumentRow.id.in_(set(document_ids)))
-        async with self._database.reading() as session:
-            return {id: revision for id, revision in await session.execute(query) if revision is not None}
-
 
 def _listed(row: DocumentRow, ingestion: IngestionRow | None, errors: Mapping[str, str]) -> Document:
     state, message = ("completed", "") if ingestion is None else (ingestion.state, ingestion.message)

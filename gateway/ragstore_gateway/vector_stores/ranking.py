@@ -19,11 +19,6 @@ def relevance(cosine: float) -> float:
     return round(min(max((1.0 + cosine) / 2, 0.0), 1.0), DECIMALS)
 
 
-def cosine_of(score: float) -> float:
-    """The smallest cosine whose relevance, rounded, is a score."""
-    return 2 * (score - 0.5 * 10**-DECIMALS) - 1
-
-
 def ranked(hits: Iterable[Hit], limit: int, min_score: float) -> list[Hit]:
     """The best hits.
 

@@ -1,1 +1,1 @@
-"""The web: safe fetching, extraction of pages, search, summaries."""
+"""The web: extraction of pages, search, summaries."""
