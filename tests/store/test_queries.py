@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from ragstore.errors import DimensionMismatch
-from ragstore.filters import where
 from ragstore.model.collections import Distance
 from ragstore.model.documents import EVERYTHING, Batch
-from ragstore.model.filters import where_document
+from ragstore.model.filters import chroma_where, where_document
 from ragstore.model.metadata import Metadata
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, batch_of, make_query, matrix, upsert_documents
@@ -169,7 +168,7 @@ async def test_a_filter_is_put_in_chroma_s_form_once_on_its_way_down(
 
         monkeypatch.setattr(module, "to_chroma", noted)
 
-    note(where)
+    note(chroma_where)
     note(where_document)
     query = make_query(1.0, 0.0, where_given={"shelf": 1}, text_given={"$contains": "green"})
     assert [hits.ids for hits in (await store.query(points, [query])).matches] == [["1"]]

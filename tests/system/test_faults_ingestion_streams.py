@@ -180,9 +180,13 @@ def test_a_body_shorter_than_its_content_length_is_incomplete(limited: Served, e
     line = lines_of(document("half")).rstrip()
     with socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS) as connection:
         head = (
-            f"POST {stream_path(empty_collection)} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(line) + 1}\r\n\r\n"
+            f"POST {stream_path(empty_collection)} HTTP/1.1\r\nHost: {host}\r\n"
+            f"Expect: 100-continue\r\nContent-Length: {len(line) + 1}\r\n\r\n"
         )
-        connection.sendall(head.encode() + line)
+        connection.sendall(head.encode())
+        # The service reads the body. The request of a caller that leaves before that is not begun.
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(line)
     assert [line["end"] for line in ended_streams(limited, empty_collection)] == ["disconnected"]
     assert ids_in(limited, empty_collection) == []
 

@@ -133,7 +133,7 @@ async def test_replicas_run_a_source_once_and_again_if_the_one_that_runs_it_is_k
     put_pages(site, "page")
     state = State.of(tmp_path, postgres_url)
     with (
-        running(start_service(tmp_path)) as store,
+        running(start_service(tmp_path, {"RAGSTORE_RESERVED_PREFIXES": "none"})) as store,
         replicas(tmp_path, postgres_url, store, site) as both,
     ):
         clients = [httpx.AsyncClient(base_url=each.url, timeout=30) for each in both]
@@ -144,7 +144,8 @@ async def test_replicas_run_a_source_once_and_again_if_the_one_that_runs_it_is_k
             assert sorted(each.status_code for each in responses) == [202, *[409] * 5]
             won = next(each for each in responses if each.status_code == 202).json()["runId"]
             assert {each.headers["Location"] for each in responses} == {base.at(f"runs/{won}")}
-            assert (await base.run_ended(won))["status"] == "completed"
+            ended = await base.run_ended(won)
+            assert ended["status"] == "completed", ended
 
         # A schedule that is due, for replicas that look for it every two seconds.
         before = len(runs_of(state, base.id))
