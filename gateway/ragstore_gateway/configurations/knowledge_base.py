@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ragstore.kit.misfits import described
+from ragstore_gateway.configurations.name_characters import NEW_NAME
 from ragstore_gateway.configurations.source import MAX_SOURCES, Source
 from ragstore_gateway.embeddings.providers.declared import EmbeddingProvider
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
@@ -19,18 +19,14 @@ MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum 
 MinScore: TypeAlias = Annotated[
     float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
 ]
-NAME: Final = described(
-    r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$(?!\n)",
-    "Must have no control characters, and no space at either end",
-)
-
 Name: TypeAlias = Annotated[
     str,
     Meta(
         min_length=1,
         max_length=128,
-        pattern=NAME,
         description="Name, unique among those not deleted.",
+        # `check_characters` checks it when a name is written: names that are older than the rule stay readable.
+        extra_json_schema={"pattern": NEW_NAME},
     ),
 ]
 

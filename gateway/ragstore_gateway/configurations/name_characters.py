@@ -12,9 +12,13 @@ UNSEEN: Final = r"\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-
 overrides and isolates of bidirectional texts, and invisible characters. Joiners, which Persian and Hindi need, are none
 of them."""
 
+NEW_NAME: Final = rf"^[^\s{UNSEEN}]([^{UNSEEN}]*[^\s{UNSEEN}])?$(?!\n)"
+"""The names that bases, assistants and vector stores can be given."""
+
 RULE: Final = "Must have no control, bidirectional, separator or invisible characters"
 
 _UNSEEN: Final = re.compile(f"[{UNSEEN}]")
+_NEW_NAME: Final = re.compile(NEW_NAME)
 
 
 def has_unseen(name: str) -> bool:
@@ -31,10 +35,10 @@ def check_characters(name: str, path: str) -> None:
         path: path of the field, for the error.
 
     Raises:
-        InvalidRequest: it has a character that no name has.
+        InvalidRequest: it has a character that no name has, or a space at either end.
     """
-    if has_unseen(name):
-        raise InvalidRequest.at(path, RULE)
+    if _NEW_NAME.search(name) is None:
+        raise InvalidRequest.at(path, f"{RULE}, and no space at either end")
 
 
 def in_one_line(name: str) -> str:

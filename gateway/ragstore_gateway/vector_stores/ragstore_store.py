@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from ragstore.filters import where as language
 from ragstore.filters.grammar import InvalidFilter
 from ragstore.kit.errors import FieldError, ServiceError
-from ragstore_client import AsyncClient, NewDocument, NotFound, ProblemError, RagstoreError, Where
+from ragstore_client import AsyncClient, HnswParameters, NewDocument, NotFound, ProblemError, RagstoreError, Where
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.vector_stores import filters
 from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch, empty_if_missing
@@ -19,6 +19,13 @@ from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 DIMENSION_KEY: Final = "gateway_dimension"
 """Key of the dimension in a collection's metadata: the store itself learns it from the first document."""
+
+INDEX: Final = HnswParameters(max_neighbors=64, ef_construction=300, ef_search=400)
+"""Parameters of Chroma's index.
+
+With Chroma's defaults, equal and nearly equal chunks hide all others: beside 200 chunks of one vector and 160 near it,
+78 of 88 others were found by no search of 3 or 50 hits. With these, all were found (1.5.9, 256 dimensions). They add
+0.8 ms of CPU time to the write of a chunk, and 2 ms to a search among 10,000 chunks."""
 
 ClientUse: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncClient]]
 """Lends a client for the time of a block."""
@@ -51,7 +58,11 @@ class RagstoreStore:
         """Create the collection."""
         async with self._calls() as client:
             created = await client.create_collection(
-                self._name, metadata={DIMENSION_KEY: self._dimension}, distance="cosine", if_exists="use"
+                self._name,
+                metadata={DIMENSION_KEY: self._dimension},
+                distance="cosine",
+                hnsw=INDEX,
+                if_exists="use",
             )
         found = created.dimension or int(str(created.metadata.get(DIMENSION_KEY, self._dimension)))
         if found != self._dimension:
