@@ -25,6 +25,7 @@ from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.error_format import OpenAIErrorsMiddleware
 from ragstore_gateway.chat.forwarding import UpstreamForwarder
 from ragstore_gateway.chat.routes import chat_routes
+from ragstore_gateway.configurations.hidden_bases import HiddenBasesMiddleware
 from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
@@ -144,6 +145,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
+        middleware=[HiddenBasesMiddleware(knowledge.knowledge_bases)] if keys is not None else [],
         tracing=SERVICE.tracing(),
         lifespan=[
             store.running,

@@ -8,6 +8,7 @@ from typing import Any
 
 from litestar.types import ControllerRouterHandler
 
+from ragstore.kit.auth.name_patterns import ALL_NAMES
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.json_schema import KNOWLEDGE_BASE_CHOICES
@@ -22,6 +23,7 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.leases import executor_id
+from ragstore_gateway.keys import visible_bases
 from ragstore_gateway.openai_vector_stores import file_routes, store_routes
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
 from ragstore_gateway.retrieval.assembly import RetrievalServices
@@ -94,13 +96,14 @@ class KnowledgeServices:
             settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
         )
         self._base_routes = ConfigurationRoutes(
-            self.knowledge_bases, KnowledgeBase, validator, KNOWLEDGE_BASES, KNOWLEDGE_BASE_CHOICES
+            self.knowledge_bases, KnowledgeBase, validator, KNOWLEDGE_BASES, visible_bases, KNOWLEDGE_BASE_CHOICES
         )
         self._assistant_routes = ConfigurationRoutes(
             self.assistants,
             Assistant,
             AssistantValidator(self.knowledge_bases, embeddings.secrets, self.retrieval.http_calls.check),
             ASSISTANTS,
+            lambda _: ALL_NAMES,
         )
 
     @property

@@ -1,10 +1,15 @@
-"""The gateway's keys, and the roles of its routes."""
+"""The gateway's keys, the roles of its routes, and the knowledge bases that exist for a key."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from functools import lru_cache
+from typing import Annotated, Final, Literal, TypeAlias
 
-from ragstore.kit.auth.keys import KeyFormat, KeyScope
+from litestar.types import Scope
+from msgspec import Meta
+
+from ragstore.kit.auth.keys import Key, KeyFormat, KeyScope
+from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
 from ragstore.kit.auth.roles import requires
 
 Role: TypeAlias = Literal["reader", "writer", "admin"]
@@ -16,9 +21,19 @@ class GatewayScope(KeyScope, frozen=True, kw_only=True, omit_defaults=True, forb
 
     Attributes:
         role: what it may do.
+        bases: patterns such as `team_*`; only knowledge bases with matching names exist for the key. All when None.
     """
 
     role: Role
+    bases: Annotated[
+        Annotated[tuple[str, ...], Meta(min_length=1)] | None,
+        Meta(
+            description=(
+                "Knowledge bases that exist for it, such as 'team_*'; give the option several times. All when absent."
+            ),
+            extra={"metavar": "PATTERN"},
+        ),
+    ] = None
 
 
 GATEWAY_KEYS: Final = KeyFormat("gateway", GatewayScope)
@@ -26,3 +41,30 @@ GATEWAY_KEYS: Final = KeyFormat("gateway", GatewayScope)
 READER: Final = requires("reader")
 WRITER: Final = requires("writer")
 ADMIN: Final = requires("admin")
+
+
+@lru_cache(maxsize=256)
+def _patterns(patterns: tuple[str, ...]) -> NamePatterns:
+    return NamePatterns(patterns)
+
+
+def key_of(scope: Scope) -> Key[GatewayScope] | None:
+    """The key of a request; None without keys.
+
+    Args:
+        scope: the request.
+    """
+    key: Key[GatewayScope] | None = scope.get("user")
+    return key
+
+
+def visible_bases(scope: Scope) -> NamePatterns:
+    """The names of the knowledge bases that exist for a request; all names if its key is not limited to some.
+
+    Args:
+        scope: the request.
+    """
+    key = key_of(scope)
+    if key is None or key.scope is None or key.scope.bases is None:
+        return ALL_NAMES
+    return _patterns(key.scope.bases)

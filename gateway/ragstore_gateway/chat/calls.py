@@ -45,6 +45,7 @@ from ragstore_gateway.chat.request_cost import RequestCost, send_counted
 from ragstore_gateway.chat.usage import readable_encodings
 from ragstore_gateway.conversations.conversation_id import read_id
 from ragstore_gateway.errors import CallerGone, RetrievalFailed
+from ragstore_gateway.keys import key_of, visible_bases
 
 _V1: Final = "/v1"
 RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
@@ -101,7 +102,7 @@ class Call:
         self.check(scope)
         chat.upstream.check()
         renew_deadline(chat.budget_seconds)
-        key = scope.get("user")
+        key = key_of(scope)
         # Other requests read or change what the upstream keeps.
         generates = self.method == "POST"
         with chat.cost("" if key is None else key.name, self.body, generates=generates) as cost:
@@ -303,11 +304,12 @@ def _caller(scope: Scope, metadata: Raw | None) -> Caller:
     Raises:
         InvalidRequest: the id of its conversation is not valid.
     """
-    key, request = scope.get("user"), current_request()
+    key, request = key_of(scope), current_request()
     return Caller(
         "" if key is None else key.name,
         "" if request is None else request.request_id,
         read_id(scope["headers"], metadata),
+        visible_bases(scope),
     )
 
 

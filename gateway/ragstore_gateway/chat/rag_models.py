@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
+from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
 from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat.conversation import Conversation
 
@@ -39,11 +40,13 @@ class Caller:
         key: name of the caller's key; empty without keys.
         request_id: id of the request.
         conversation_id: the conversation that the request names; empty for none.
+        bases: names of the knowledge bases that exist for the caller.
     """
 
     key: str = ""
     request_id: str = ""
     conversation_id: str = ""
+    bases: NamePatterns = ALL_NAMES
 
 
 class RagModel(Protocol):

@@ -15,6 +15,8 @@ from sqlalchemy import JSON, ColumnElement, CursorResult, Select, Text, Update, 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
+from ragstore.kit.errors import Forbidden
 from ragstore_gateway.configurations.configuration import (
     AlsoWrite,
     Configuration,
@@ -150,22 +152,27 @@ class Configurations(Generic[T]):
         await self._committed(id)
         return after
 
-    async def duplicate(self, id: str, version: int = 0, created_by: str = "") -> Configuration[T]:
+    async def duplicate(
+        self, id: str, version: int = 0, created_by: str = "", visible: NamePatterns = ALL_NAMES
+    ) -> Configuration[T]:
         """Store a copy of a version as a new configuration, whose name has a suffix.
 
         Args:
             id: the configuration.
             version: the version; 0 means the current one.
             created_by: name of the key that writes it.
+            visible: the names that the key may use.
 
         Raises:
             ConfigurationNotFound: there is none.
             DatabaseUnavailable: the database cannot be used.
+            Forbidden: the key may not use the name of the copy.
             NameTaken: others took the names meanwhile, repeatedly.
         """
         body = (await self.read(id, version, deleted=version > 0)).body
         for _ in range(MAX_ATTEMPTS):
-            name = free_name(body.name, set(await self.names()))
+            name = free_name(body.name, {each for each in await self.names() if visible.matches(each)})
+            self.check_name(name, visible)
             try:
                 return await self.create(msgspec.structs.replace(body, name=name), created_by)
             except NameTaken:
@@ -197,13 +204,55 @@ class Configurations(Generic[T]):
                 await listener.deleted(session, before, permanent=permanent)
         await self._committed(id)
 
-    async def descriptors(self, filter: str = "", index: int = 0, limit: int = 20) -> list[Descriptor]:
+    def check_name(self, name: str, visible: NamePatterns) -> None:
+        """Check that a caller may give a configuration this name, whether or not another one has it.
+
+        Args:
+            visible: the names that the caller may use.
+
+        Raises:
+            Forbidden: it may not.
+        """
+        if not visible.matches(name):
+            raise Forbidden(f"The key may not write a {_NOUN[self.kind]} of this name")
+
+    async def name_of(self, id: str) -> str | None:
+        """The name of a configuration, which may be deleted; None if there is none.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        if not ID.fullmatch(id):
+            return None
+        query = select(ConfigurationRow.name).where(ConfigurationRow.id == id, ConfigurationRow.kind == self.kind)
+        async with self._database.reading() as session:
+            return (await session.execute(query)).scalar_one_or_none()
+
+    async def visible_ids(self, visible: NamePatterns) -> list[str]:
+        """The ids of the configurations that are not deleted, and have names of a set.
+
+        Args:
+            visible: the names.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        query = select(ConfigurationRow.id, ConfigurationRow.name).where(
+            ConfigurationRow.kind == self.kind, ConfigurationRow.deleted.is_(False)
+        )
+        async with self._database.reading() as session:
+            return [id for id, name in await session.execute(query) if visible.matches(name)]
+
+    async def descriptors(
+        self, filter: str = "", index: int = 0, limit: int = 20, visible: NamePatterns = ALL_NAMES
+    ) -> list[Descriptor]:
         """A page of the list of configurations, newest first.
 
         Args:
             filter: part of a name or of a description, in lower or upper case; empty means all.
             index: number of the page, from 0.
             limit: maximum number of configurations on a page.
+            visible: the names of the configurations that exist for the caller.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
@@ -211,6 +260,8 @@ class Configurations(Generic[T]):
         query = self._select().where(ConfigurationRow.deleted.is_(False))
         if NUL in filter:
             return []
+        if not visible.matches_all:
+            query = query.where(ConfigurationRow.id.in_(await self.visible_ids(visible)))
         if filter:
             description = self._field("description")
             query = query.where(

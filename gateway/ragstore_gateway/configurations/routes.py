@@ -11,7 +11,9 @@ from litestar import Request, Response, delete, get, post, put
 from litestar.datastructures import ResponseHeader
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
+from litestar.types import Scope
 
+from ragstore.kit.auth.name_patterns import NamePatterns
 from ragstore.kit.openapi import ERRORS, ref
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import OPERATION
@@ -22,7 +24,7 @@ from ragstore_gateway.configurations.json_schema import ParameterChoice, json_sc
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, NameTaken, VersionConflict
-from ragstore_gateway.keys import ADMIN, READER
+from ragstore_gateway.keys import ADMIN, READER, key_of, visible_bases
 
 T = TypeVar("T", KnowledgeBase, Assistant)
 
@@ -90,6 +92,7 @@ class ConfigurationRoutes(Generic[T]):
         type_: the struct of a configuration.
         validator: checks a configuration before it is stored.
         names: names of the routes.
+        visible: the names of the configurations that exist for a request.
         choices: objects of a configuration whose fields depend on another field.
     """
 
@@ -99,12 +102,14 @@ class ConfigurationRoutes(Generic[T]):
         type_: type[T],
         validator: Validator[T],
         names: Names,
+        visible: Callable[[Scope], NamePatterns],
         choices: Sequence[ParameterChoice] = (),
     ) -> None:
         self._configurations: Configurations[T] = configurations
         self._type: type[T] = type_
         self._validator: Validator[T] = validator
         self._names = names
+        self._visible = visible
         self._schema = msgspec.json.encode(json_schema(type_, choices))
         self._path = f"/ragstore/{configurations.kind}"
         self._body = {
@@ -116,7 +121,7 @@ class ConfigurationRoutes(Generic[T]):
         return [*self._lists(), *self._reads(), *self._writes()]
 
     def _lists(self) -> list[HTTPRouteHandler]:
-        configurations, schema = self._configurations, self._schema
+        configurations, schema, visible = self._configurations, self._schema, self._visible
 
         @get(
             f"{self._path}/jsonSchema",
@@ -133,9 +138,11 @@ class ConfigurationRoutes(Generic[T]):
             opt={**READER, ERRORS: (DatabaseUnavailable,)},
             **self._named("list", "s", "List of {}s"),
         )
-        async def list_descriptors(filter: Filter = "", index: Index = 0, limit: Limit = 20) -> list[Descriptor]:
+        async def list_descriptors(
+            request: Request[Any, Any, Any], filter: Filter = "", index: Index = 0, limit: Limit = 20
+        ) -> list[Descriptor]:
             """A page of the configurations that are not deleted, newest first."""
-            return await configurations.descriptors(filter, index, limit)
+            return await configurations.descriptors(filter, index, limit, visible(request.scope))
 
         return [read_schema, list_descriptors]
 
@@ -157,12 +164,14 @@ class ConfigurationRoutes(Generic[T]):
 
     def _writes(self) -> list[HTTPRouteHandler]:
         configurations, validator, type_ = self._configurations, self._validator, self._type
+        visible = self._visible
         errors = (ConfigurationNotFound, NameTaken, VersionConflict, DatabaseUnavailable)
 
         async def create(request: Request[Any, Any, Any]) -> Response[T]:
             """Create a configuration, as version 1. Its name must be unique among those that are not deleted."""
             body = decode_configuration(type_, await request.body())
-            await validator.validate(body)
+            await validator.validate(body, visible_bases(request.scope))
+            configurations.check_name(body.name, visible(request.scope))
             return self._written(await configurations.create(body, _caller(request)))
 
         async def duplicate(request: Request[Any, Any, Any], id: Id, version: Version = 0) -> Response[T]:
@@ -170,13 +179,15 @@ class ConfigurationRoutes(Generic[T]):
 
             The version is checked as a new configuration is: an assistant whose knowledge base is deleted is rejected.
             """
-            await validator.validate((await configurations.read(id, version, deleted=version > 0)).body)
-            return self._written(await configurations.duplicate(id, version, _caller(request)))
+            body = (await configurations.read(id, version, deleted=version > 0)).body
+            await validator.validate(body, visible_bases(request.scope))
+            return self._written(await configurations.duplicate(id, version, _caller(request), visible(request.scope)))
 
         async def update(request: Request[Any, Any, Any], id: Id, version: BaseVersion) -> Response[T]:
             """Write a new version. If `version` is not the current one, the response is 409 and names that."""
             body = decode_configuration(type_, await request.body())
-            await validator.validate(body)
+            await validator.validate(body, visible_bases(request.scope))
+            configurations.check_name(body.name, visible(request.scope))
             return self._written(await configurations.update(id, version, body, _caller(request)))
 
         @delete(
@@ -236,5 +247,5 @@ class ConfigurationRoutes(Generic[T]):
 
 def _caller(request: Request[Any, Any, Any]) -> str:
     """Name of the key of a request; empty without keys."""
-    key = request.scope.get("user")
-    return "" if key is None else str(key.name)
+    key = key_of(request.scope)
+    return "" if key is None else key.name

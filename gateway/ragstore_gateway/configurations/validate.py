@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore_gateway.chat.body import RAG_PREFIX
 from ragstore_gateway.configurations.assistant import USER_INPUT, Assistant, HttpCall, Task
@@ -29,11 +30,12 @@ ParametersCheck: TypeAlias = Callable[[str, Mapping[str, object]], Any]
 class Validator(Protocol[T_contra]):
     """Checks configurations of one kind."""
 
-    async def validate(self, body: T_contra) -> None:
+    async def validate(self, body: T_contra, visible: NamePatterns = ALL_NAMES) -> None:
         """Check a configuration.
 
         Args:
             body: the configuration.
+            visible: the names of the knowledge bases that exist for the caller.
 
         Raises:
             InvalidRequest: it cannot work; the error names the path of each fault.
@@ -54,7 +56,7 @@ class KnowledgeBaseValidator:
         self._store = store
         self._url = url
 
-    async def validate(self, body: KnowledgeBase) -> None:
+    async def validate(self, body: KnowledgeBase, visible: NamePatterns = ALL_NAMES) -> None:
         """Check a knowledge base; see `Validator`."""
         errors = [
             *_faults(check_characters, body.name, "$.name"),
@@ -111,10 +113,10 @@ class AssistantValidator:
         self._secrets = secrets
         self._check_http_call = http_call
 
-    async def validate(self, body: Assistant) -> None:
+    async def validate(self, body: Assistant, visible: NamePatterns = ALL_NAMES) -> None:
         """Check an assistant; see `Validator`."""
         errors = _faults(check_characters, body.name, "$.name")
-        errors += [each async for each in self._workflow(body)]
+        errors += [each async for each in self._workflow(body, visible)]
         if body.model.startswith(RAG_PREFIX):
             # The gateway would call itself, without end if two assistants name each other.
             errors.append(FieldError("$.model", "Must be a model of the upstream, not one with retrieval"))
@@ -129,7 +131,7 @@ class AssistantValidator:
             errors += self._task(body, task, path)
         _raise(errors)
 
-    async def _workflow(self, body: Assistant) -> Any:
+    async def _workflow(self, body: Assistant, visible: NamePatterns) -> AsyncIterator[FieldError]:
         names: set[str] = set()
         for index, (entry, base) in enumerate(zip(body.workflow, body.bases, strict=True)):
             path = f"$.workflow[{index}]"
@@ -138,7 +140,7 @@ class AssistantValidator:
                 yield FieldError(name_path, "The workflow has this knowledge base twice")
             names.add(base.name)
             found = await self._bases.find_by_name(base.name)
-            if found is None:
+            if found is None or not visible.matches(base.name):
                 yield FieldError(name_path, "There is no knowledge base of this name")
             elif base.version > found.current_version:
                 yield FieldError(f"{path}.version", f"The newest version is {found.current_version}")

@@ -13,7 +13,7 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 from msgspec import Meta, Struct
 
 from ragstore.kit.context import current_request, record_write
-from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.errors import Forbidden, InvalidRequest
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.conversations.assembly import Conversations
@@ -21,7 +21,7 @@ from ragstore_gateway.conversations.chain import ChainedEntry
 from ragstore_gateway.conversations.conversation_id import MAX_LENGTH, PATTERN, check_id
 from ragstore_gateway.conversations.repository import ConversationStep
 from ragstore_gateway.errors import AuditDamaged, ConversationNotFound, DatabaseUnavailable
-from ragstore_gateway.keys import ADMIN, READER
+from ragstore_gateway.keys import ADMIN, READER, key_of, visible_bases
 
 MAX_PAGE: Final = 1000
 
@@ -94,7 +94,8 @@ async def get_conversation(
 ) -> Conversation:
     """The steps of a conversation, and what was retrieved for each.
 
-    A key reads the steps of its own requests. An admin reads those of all keys.
+    A key reads the steps of its own requests. An admin whose key is not limited to some knowledge bases reads those of
+    all keys.
     """
     name = check_id(conversation_id, "$.conversation_id")
     await conversations.flush()
@@ -118,8 +119,8 @@ async def delete_conversation(
 ) -> None:
     """Delete the steps of a conversation, and their contexts.
 
-    A key deletes the steps of its own requests, an admin those of all keys. The entries of the audit ledger stay: they
-    have no content. The deletion is an entry, too.
+    A key deletes the steps that it can read. The entries of the audit ledger stay: they have no content. The deletion
+    is an entry, too.
     """
     name = check_id(conversation_id, "$.conversation_id")
     await conversations.flush()
@@ -143,6 +144,7 @@ async def delete_conversation(
     tags=["conversations"],
 )
 async def list_audit_entries(
+    request: Request[Any, Any, Any],
     conversations: ConversationsDependency,
     conversation: Annotated[
         str | None, QueryParameter(description="Id of a conversation; all if absent.", schema_extra=_ID_SCHEMA)
@@ -161,8 +163,11 @@ async def list_audit_entries(
 ) -> Response[AuditPage]:
     """The retrievals of all keys, without content: ids, scores, numbers and errors.
 
-    Each entry contains the hash of the one before it. `ragstore-gateway audit verify` checks the chain.
+    Each entry contains the hash of the one before it. `ragstore-gateway audit verify` checks the chain. It is one chain
+    for all knowledge bases, so a key that is limited to some gets 403.
     """
+    if not visible_bases(request.scope).matches_all:
+        raise Forbidden("The audit ledger has the retrievals from all knowledge bases; the key is limited to some")
     if conversation is not None:
         check_id(conversation, "$.conversation")
     start = None if since is None else _time(since)
@@ -198,14 +203,19 @@ def _time(text: str) -> datetime:
 
 
 def _visible_key(request: Request[Any, Any, Any]) -> str | None:
-    """The key whose steps a request may see; None for those of all keys."""
-    key = request.scope.get("user")
-    return None if key is None or key.scope.role == "admin" else _key_name(request)
+    """The key whose steps a request may see; None for those of all keys.
+
+    The steps of all keys name the passages of all knowledge bases, so a key that is limited to some sees its own.
+    """
+    key = key_of(request.scope)
+    if key is None or key.scope is None:
+        return None
+    return None if key.scope.role == "admin" and key.scope.bases is None else key.name
 
 
 def _key_name(request: Request[Any, Any, Any]) -> str:
-    key = request.scope.get("user")
-    return "" if key is None else str(key.name)
+    key = key_of(request.scope)
+    return "" if key is None else key.name
 
 
 def _not_found() -> ConversationNotFound:

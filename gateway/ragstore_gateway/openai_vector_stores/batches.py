@@ -78,7 +78,7 @@ class Batches:
             InvalidRequest: the body is not valid. Nothing was attached.
         """
         base = await self._bases.read(base_id)
-        wanted = _files(body)
+        wanted = files_of(body)
         for new in wanted:
             check_strategy(base.body, new.chunking_strategy, "$.chunking_strategy")
         await self._files.check_all([new.file_id for new in wanted])
@@ -276,7 +276,7 @@ def _rejected(batch_id: str, file_id: str, error: ServiceError) -> FileBatchFile
     )
 
 
-def _files(body: NewFileBatch) -> Sequence[NewVectorStoreFile]:
+def files_of(body: NewFileBatch) -> Sequence[NewVectorStoreFile]:
     """The files of a batch, each once."""
     if bool(body.file_ids) == bool(body.files):
         raise InvalidRequest.at("$.file_ids", "Either file_ids or files must be given")

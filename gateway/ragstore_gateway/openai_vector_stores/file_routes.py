@@ -21,6 +21,7 @@ from ragstore_gateway.api.piecewise import piecewise, raw_text
 from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, FileStorageFull, QueueFull
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.keys import READER, WRITER
+from ragstore_gateway.openai_vector_stores.batches import files_of
 from ragstore_gateway.openai_vector_stores.files import PURPOSES, file_object, read_file
 from ragstore_gateway.openai_vector_stores.pages import (
     MAX_FILE_PAGE,
@@ -39,7 +40,9 @@ from ragstore_gateway.openai_vector_stores.route_parts import (
     FileId,
     StateFilter,
     StoreId,
+    caller,
     read_body,
+    visible_files,
 )
 from ragstore_gateway.openai_vector_stores.schemas import (
     FileAttributes,
@@ -104,7 +107,8 @@ _CONTENT: Final = {
 )
 async def create_file(request: Request[Any, Any, Any], vector_stores_api: Api) -> FileObject:
     """Store a file, to be attached to vector stores."""
-    return await vector_stores_api.files.create(await read_file(request, vector_stores_api.max_file_bytes))
+    file = await read_file(request, vector_stores_api.max_file_bytes)
+    return await vector_stores_api.files.create(file, caller(request))
 
 
 @get(
@@ -115,6 +119,7 @@ async def create_file(request: Request[Any, Any, Any], vector_stores_api: Api) -
     tags=TAGS,
 )
 async def list_files(
+    request: Request[Any, Any, Any],
     vector_stores_api: Api,
     purpose: Annotated[str, QueryParameter(max_length=32, description="Purpose of the files.")] = "",
     limit: Annotated[
@@ -124,7 +129,8 @@ async def list_files(
     after: AfterParameter = "",
 ) -> FileList:
     """A page of the uploaded files."""
-    found, has_more = await vector_stores_api.files.page(PageQuery(limit, order, after), purpose)
+    visible = await visible_files(request, vector_stores_api)
+    found, has_more = await vector_stores_api.files.page(PageQuery(limit, order, after), purpose, visible)
     return FileList(found, *ends(found), has_more)
 
 
@@ -135,8 +141,9 @@ async def list_files(
     summary="Read a file's state",
     tags=TAGS,
 )
-async def get_file(file_id: FileId, vector_stores_api: Api) -> FileObject:
+async def get_file(request: Request[Any, Any, Any], file_id: FileId, vector_stores_api: Api) -> FileObject:
     """An uploaded file, without its content."""
+    await vector_stores_api.files.check_visible([file_id], await visible_files(request, vector_stores_api))
     return file_object(await vector_stores_api.files.read(file_id))
 
 
@@ -147,8 +154,9 @@ async def get_file(file_id: FileId, vector_stores_api: Api) -> FileObject:
     summary="Download a file",
     tags=TAGS,
 )
-async def get_file_content(file_id: FileId, vector_stores_api: Api) -> Response[bytes]:
+async def get_file_content(request: Request[Any, Any, Any], file_id: FileId, vector_stores_api: Api) -> Response[bytes]:
     """The content of an uploaded file, as it was uploaded."""
+    await vector_stores_api.files.check_visible([file_id], await visible_files(request, vector_stores_api))
     # Before it is read. An unread download keeps its room until its caller is disconnected.
     await reserve((await vector_stores_api.files.read(file_id)).size)
     row = await vector_stores_api.files.read(file_id, content=True)
@@ -166,11 +174,17 @@ async def get_file_content(file_id: FileId, vector_stores_api: Api) -> Response[
     summary="Delete a file",
     tags=TAGS,
 )
-async def delete_file(file_id: FileId, vector_stores_api: Api) -> FileDeleted:
-    """Delete a file, and remove it from all vector stores."""
+async def delete_file(request: Request[Any, Any, Any], file_id: FileId, vector_stores_api: Api) -> FileDeleted:
+    """Delete a file, and remove it from all vector stores.
+
+    A key that is limited to some knowledge bases removes it from these. It deletes the file itself only if it has
+    uploaded it.
+    """
+    visible = await visible_files(request, vector_stores_api)
+    await vector_stores_api.files.check_visible([file_id], visible)
     await vector_stores_api.files.read(file_id)
-    await vector_stores_api.store_files.delete_everywhere(file_id)
-    await vector_stores_api.files.delete(file_id)
+    await vector_stores_api.store_files.delete_everywhere(file_id, None if visible is None else visible.bases)
+    await vector_stores_api.files.delete(file_id, visible)
     return FileDeleted(file_id)
 
 
@@ -187,6 +201,7 @@ async def create_vector_store_file(
 ) -> VectorStoreFileObject:
     """Ingest an uploaded file into the knowledge base."""
     body = await read_body(request, NewVectorStoreFile)
+    await vector_stores_api.files.check_visible([body.file_id], await visible_files(request, vector_stores_api))
     await vector_stores_api.store_files.attach(await vector_stores_api.bases.read(store_id), body)
     return await vector_stores_api.store_files.read(store_id, body.file_id)
 
@@ -295,7 +310,10 @@ async def create_file_batch(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> FileBatchObject:
     """Ingest uploaded files. One that cannot be ingested does not affect the others."""
-    return await vector_stores_api.batches.create(store_id, await read_body(request, NewFileBatch))
+    body = await read_body(request, NewFileBatch)
+    file_ids = [each.file_id for each in files_of(body)]
+    await vector_stores_api.files.check_visible(file_ids, await visible_files(request, vector_stores_api))
+    return await vector_stores_api.batches.create(store_id, body)
 
 
 @get(

@@ -22,7 +22,7 @@ from ragstore_gateway.database.locks import lock_name
 from ragstore_gateway.errors import FileNotFound, FileStorageFull
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
 from ragstore_gateway.openai_vector_stores.schemas import FileObject
-from ragstore_gateway.openai_vector_stores.tables import FileRow
+from ragstore_gateway.openai_vector_stores.tables import FileRow, VectorStoreFileRow
 
 PURPOSES: Final = ("assistants", "user_data")
 MAX_FILENAME: Final = 255
@@ -61,6 +61,24 @@ class NewFile:
     content: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class VisibleFiles:
+    """The files that exist for a key that is limited to some knowledge bases: its own, and those in its bases.
+
+    Attributes:
+        key: name of the key.
+        bases: ids of its bases.
+    """
+
+    key: str
+    bases: Sequence[str]
+
+    def clause(self) -> sa.ColumnElement[bool]:
+        """The condition of a query for files."""
+        attached = sa.select(VectorStoreFileRow.file_id).where(VectorStoreFileRow.base_id.in_(self.bases))
+        return sa.or_(FileRow.created_by == self.key, FileRow.id.in_(attached))
+
+
 class Files:
     """The uploaded files.
 
@@ -72,8 +90,11 @@ class Files:
         self._database = database
         self._max_bytes = max_bytes
 
-    async def create(self, file: NewFile) -> FileObject:
+    async def create(self, file: NewFile, created_by: str) -> FileObject:
         """Store a file.
+
+        Args:
+            created_by: name of the key that uploads it.
 
         Raises:
             FileStorageFull: all files together would be too large.
@@ -85,6 +106,7 @@ class Files:
             media_type=file.media_type,
             size=len(file.content),
             created_on=datetime.now(UTC),
+            created_by=created_by,
             content=file.content,
         )
         async with self._database.session() as session:
@@ -125,15 +147,30 @@ class Files:
             raise _missing(file_id)
         return row
 
+    async def check_visible(self, file_ids: Sequence[str], visible: VisibleFiles | None) -> None:
+        """Check that files exist for a caller.
+
+        Args:
+            visible: the files that exist for it; None for all, of which none is checked.
+
+        Raises:
+            FileNotFound: one does not; the error names the first one.
+        """
+        if visible is not None:
+            await self._check(file_ids, visible.clause())
+
     async def check_all(self, file_ids: Sequence[str]) -> None:
         """Check that the files of a body exist.
 
         Raises:
             FileNotFound: one does not; the error names the first one.
         """
+        await self._check(file_ids, sa.true())
+
+    async def _check(self, file_ids: Sequence[str], clause: sa.ColumnElement[bool]) -> None:
         wanted = [each for each in file_ids if "\0" not in each]
         async with self._database.reading() as session:
-            found = set(await session.scalars(sa.select(FileRow.id).where(FileRow.id.in_(wanted))))
+            found = set(await session.scalars(sa.select(FileRow.id).where(FileRow.id.in_(wanted), clause)))
         for file_id in file_ids:
             if file_id not in found:
                 raise _missing(file_id)
@@ -144,11 +181,14 @@ class Files:
         async with self._database.reading() as session:
             return await session.scalar(sa.select(sa.func.max(FileRow.size)).where(FileRow.id.in_(wanted))) or 0
 
-    async def page(self, page: PageQuery, purpose: str) -> tuple[list[FileObject], bool]:
+    async def page(
+        self, page: PageQuery, purpose: str, visible: VisibleFiles | None = None
+    ) -> tuple[list[FileObject], bool]:
         """A page of the files.
 
         Args:
             purpose: the purpose of the files; empty for all.
+            visible: the files that exist for the caller; None for all.
 
         Returns:
             The files, and whether there are more.
@@ -159,21 +199,30 @@ class Files:
         query = sa.select(FileRow)
         if purpose:
             query = query.where(FileRow.purpose == purpose)
+        if visible is not None:
+            query = query.where(visible.clause())
+        await self.check_visible([each for each in (page.after, page.before) if each], visible)
         after, before = await self._position(page.after), await self._position(page.before)
         query = page.apply(query, (FileRow.created_on, FileRow.id), after, before)
         async with self._database.reading() as session:
             rows = list(await session.scalars(query))
         return page.cut([file_object(row) for row in rows])
 
-    async def delete(self, file_id: str) -> None:
+    async def delete(self, file_id: str, visible: VisibleFiles | None = None) -> None:
         """Delete a file. Documents that were made from it stay.
+
+        Args:
+            visible: the files that exist for the caller; None for all. A file of another key stays.
 
         Raises:
             FileNotFound: there is none.
         """
         await self.read(file_id)
+        query = sa.delete(FileRow).where(FileRow.id == file_id)
+        if visible is not None:
+            query = query.where(FileRow.created_by == visible.key)
         async with self._database.session() as session:
-            await session.execute(sa.delete(FileRow).where(FileRow.id == file_id))
+            await session.execute(query)
 
     async def _position(self, file_id: str) -> Position | None:
         if not file_id:

@@ -25,7 +25,9 @@ from ragstore_gateway.errors import (
     SecretUnavailable,
     StoreUnavailable,
 )
+from ragstore_gateway.keys import key_of, visible_bases
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
+from ragstore_gateway.openai_vector_stores.files import VisibleFiles
 from ragstore_gateway.openai_vector_stores.schemas import State
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -65,7 +67,13 @@ async def read_body(request: Request[Any, Any, Any], kind: type[T]) -> T:
     return decode_configuration(kind, await request.body())
 
 
+async def visible_files(request: Request[Any, Any, Any], api: VectorStoresApi) -> VisibleFiles | None:
+    """The uploaded files that exist for the key of a request; None for all."""
+    visible = visible_bases(request.scope)
+    return None if visible.matches_all else VisibleFiles(caller(request), await api.bases.visible_ids(visible))
+
+
 def caller(request: Request[Any, Any, Any]) -> str:
     """Name of the key of a request; empty without keys."""
-    key = request.scope.get("user")
-    return "" if key is None else str(key.name)
+    key = key_of(request.scope)
+    return "" if key is None else key.name

@@ -253,13 +253,16 @@ class StoreFiles:
         document, _, _ = await self._find(base_id, file_id)
         await self._ingestion.delete(base_id, document.name)
 
-    async def delete_everywhere(self, file_id: str) -> None:
+    async def delete_everywhere(self, file_id: str, bases: Sequence[str] | None = None) -> None:
         """Remove a file from all vector stores.
 
         Args:
             file_id: the file.
+            bases: ids of the vector stores; None for all.
         """
         query = sa.select(VectorStoreFileRow.base_id).where(VectorStoreFileRow.file_id == file_id)
+        if bases is not None:
+            query = query.where(VectorStoreFileRow.base_id.in_(bases))
         async with self._database.reading() as session:
             base_ids = list(await session.scalars(query))
         for base_id in base_ids:

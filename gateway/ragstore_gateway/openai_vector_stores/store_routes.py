@@ -12,7 +12,7 @@ from ragstore.kit.byte_budget import reserved
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
-from ragstore_gateway.keys import ADMIN, READER
+from ragstore_gateway.keys import ADMIN, READER, visible_bases
 from ragstore_gateway.openai_vector_stores.pages import (
     AfterParameter,
     BeforeParameter,
@@ -29,6 +29,7 @@ from ragstore_gateway.openai_vector_stores.route_parts import (
     StoreId,
     caller,
     read_body,
+    visible_files,
 )
 from ragstore_gateway.openai_vector_stores.schemas import (
     NewVectorStore,
@@ -55,10 +56,11 @@ TAGS: Final = ["vector stores"]
 async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api: Api) -> VectorStoreObject:
     """Create a knowledge base, and attach files to it."""
     body = await read_body(request, NewVectorStore)
+    await vector_stores_api.files.check_visible(body.file_ids or (), await visible_files(request, vector_stores_api))
     attach = partial(vector_stores_api.batches.attach_to_new, file_ids=body.file_ids) if body.file_ids else None
     # Of many files, one is in memory. No transaction waits for its room.
     async with reserved(await vector_stores_api.files.largest(body.file_ids) if body.file_ids else 0):
-        stored = await vector_stores_api.stores.create(body, caller(request), attach)
+        stored = await vector_stores_api.stores.create(body, caller(request), attach, visible_bases(request.scope))
     return await vector_stores_api.stores.read(stored.id)
 
 
@@ -70,6 +72,7 @@ async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api
     tags=TAGS,
 )
 async def list_vector_stores(
+    request: Request[Any, Any, Any],
     vector_stores_api: Api,
     limit: LimitParameter = 20,
     order: OrderParameter = "desc",
@@ -77,7 +80,8 @@ async def list_vector_stores(
     before: BeforeParameter = "",
 ) -> VectorStoreList:
     """A page of the knowledge bases, as vector stores."""
-    found, has_more = await vector_stores_api.stores.page(PageQuery(limit, order, after, before))
+    page = PageQuery(limit, order, after, before)
+    found, has_more = await vector_stores_api.stores.page(page, visible_bases(request.scope))
     return VectorStoreList(found, *ends(found), has_more)
 
 
@@ -105,7 +109,8 @@ async def update_vector_store(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> VectorStoreObject:
     """Change the name or the metadata. A new name is a new version of the knowledge base."""
-    await vector_stores_api.stores.update(store_id, await read_body(request, VectorStoreUpdate), caller(request))
+    body = await read_body(request, VectorStoreUpdate)
+    await vector_stores_api.stores.update(store_id, body, caller(request), visible_bases(request.scope))
     return await vector_stores_api.stores.read(store_id)
 
 

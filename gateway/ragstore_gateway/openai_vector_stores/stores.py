@@ -12,6 +12,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.configurations.configuration import AlsoWrite, Configuration
@@ -71,7 +72,11 @@ class Stores:
         self._validator = validator
 
     async def create(
-        self, body: NewVectorStore, created_by: str, attach: AlsoWrite[KnowledgeBase] | None = None
+        self,
+        body: NewVectorStore,
+        created_by: str,
+        attach: AlsoWrite[KnowledgeBase] | None = None,
+        visible: NamePatterns = ALL_NAMES,
     ) -> Configuration[KnowledgeBase]:
         """Create a knowledge base, with one transaction.
 
@@ -79,16 +84,19 @@ class Stores:
             body: the vector store.
             created_by: name of the key that creates it.
             attach: attaches its files, in the transaction.
+            visible: the names that the key may use.
 
         Returns:
             The knowledge base.
 
         Raises:
+            Forbidden: the key may not use the name.
             InvalidRequest: the vector store is not possible.
             NameTaken: another one has the name.
         """
         base = decode_configuration(KnowledgeBase, msgspec.json.encode(_fields(body)))
         await self._validator.validate(base)
+        self._bases.check_name(base.name, visible)
 
         async def also(session: AsyncSession, stored: Configuration[KnowledgeBase], /) -> None:
             if body.metadata:
@@ -98,15 +106,19 @@ class Stores:
 
         return await self._bases.create(base, created_by, also)
 
-    async def update(self, base_id: str, body: VectorStoreUpdate, changed_by: str) -> None:
+    async def update(
+        self, base_id: str, body: VectorStoreUpdate, changed_by: str, visible: NamePatterns = ALL_NAMES
+    ) -> None:
         """Change the name or the pairs of a vector store.
 
         Args:
             body: the changes.
             changed_by: name of the key that changes it.
+            visible: the names that the key may use.
 
         Raises:
             ConfigurationNotFound: there is none.
+            Forbidden: the key may not use the name.
             InvalidRequest: the name is not possible.
             NameTaken: another one has the name.
             VersionConflict: another change was made meanwhile.
@@ -119,6 +131,7 @@ class Stores:
 
         if body.name is not None and body.name != found.body.name:
             check_characters(body.name, "$.name")
+            self._bases.check_name(body.name, visible)
             fields = {**msgspec.to_builtins(found.body), "name": body.name}
             base = decode_configuration(KnowledgeBase, msgspec.json.encode(fields))
             await self._bases.update(base_id, found.version, base, changed_by, also)
@@ -138,8 +151,11 @@ class Stores:
             raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
         return found[0]
 
-    async def page(self, page: PageQuery) -> tuple[list[VectorStoreObject], bool]:
+    async def page(self, page: PageQuery, visible: NamePatterns = ALL_NAMES) -> tuple[list[VectorStoreObject], bool]:
         """A page of the vector stores.
+
+        Args:
+            visible: names of the knowledge bases that exist for the caller.
 
         Returns:
             The vector stores, and whether there are more.
@@ -147,14 +163,19 @@ class Stores:
         Raises:
             ConfigurationNotFound: a cursor is no vector store.
         """
-        after, before = await self._position(page.after), await self._position(page.before)
-        query = page.apply(_select(), (ConfigurationRow.created_on, ConfigurationRow.id), after, before)
+        after, before = await self._position(page.after, visible), await self._position(page.before, visible)
+        query = _select()
+        if not visible.matches_all:
+            query = query.where(ConfigurationRow.id.in_(await self._bases.visible_ids(visible)))
+        query = page.apply(query, (ConfigurationRow.created_on, ConfigurationRow.id), after, before)
         return page.cut(await self._objects(query))
 
-    async def _position(self, base_id: str) -> Position | None:
+    async def _position(self, base_id: str, visible: NamePatterns) -> Position | None:
         if not base_id:
             return None
         found = await self._bases.read(base_id)
+        if not visible.matches(found.body.name):
+            raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
         return found.created_on, found.id
 
     async def _objects(

@@ -12,6 +12,7 @@ from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
 
 FILE_ID_LENGTH = 64
 NAME_LENGTH = 512
+KEY_LENGTH = 128
 
 
 class FileRow(Base):
@@ -30,6 +31,8 @@ class FileRow(Base):
     media_type: Mapped[str] = mapped_column(String(255))
     size: Mapped[int] = mapped_column("bytes", BigInteger)
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
+    created_by: Mapped[str | None] = mapped_column(String(KEY_LENGTH))
+    """Name of the key that uploaded it; empty without keys, None for files of versions that did not store it."""
     content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
 
 

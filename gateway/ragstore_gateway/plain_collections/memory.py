@@ -61,19 +61,20 @@ class CollectionsMissing(RagstoreError):
 
 
 class MemorySource:
-    """Searches the collections of the settings: the best passage of each of the nearest URLs.
+    """Searches collections: the best passage of each of the nearest URLs.
 
     A passage without a URL counts as one of its own. Collections that do not exist are ignored if another one exists.
 
     Args:
         embedder: embeds the question.
+        collections: the collections; none if those of the settings do not exist for the caller.
     """
 
-    def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
+    def __init__(self, store: Store, embedder: Embedder, settings: Settings, collections: Sequence[str]) -> None:
         self._embedder = embedder
         self._max_characters = settings.rag_max_characters
         self._threshold = settings.rag_similarity_threshold
-        self._source = ClientSource(store.client, self._embed, collections=settings.collections)
+        self._source = ClientSource(store.client, self._embed, collections=collections) if collections else None
 
     async def _embed(self, text: str) -> Vectors:
         try:
@@ -115,6 +116,8 @@ class MemorySource:
         self, query: str, count: int, where: Where | None, with_embeddings: bool, deadline: float | None
     ) -> list[Passage]:
         """The nearest passages of the collections that exist."""
+        if self._source is None:
+            raise CollectionsMissing("no collection exists for the caller")
         try:
             return await self._source.search(
                 query, count, where=where, with_embeddings=with_embeddings, deadline=deadline
@@ -169,7 +172,7 @@ class MemoryModel:
 
     async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
         """Add numbered sources; see `RagModel`."""
-        return await self.memory.augment(conversation)
+        return await self.memory.augment(conversation, caller)
 
     def without_question(self, messages: Raw | None) -> Augmentation:
         """The messages unchanged; see `RagModel`."""
@@ -184,14 +187,25 @@ class Memory:
     """
 
     def __init__(self, store: Store, embedder: Embedder, settings: Settings) -> None:
-        self._keep_history = settings.history == "keep"
-        self._enabled = settings.rag_enabled and bool(settings.collections)
-        self._timeout_seconds = settings.rag_timeout_seconds
-        self._builder = AsyncContextBuilder(
-            MemorySource(store, embedder, settings),
+        self._store = store
+        self._embedder = embedder
+        self._settings = settings
+        self._builders: dict[tuple[str, ...], AsyncContextBuilder] = {}
+
+    def _builder(self, caller: Caller) -> AsyncContextBuilder:
+        """The builder for a caller. Callers who see the same collections share it, and its cache."""
+        visible = tuple(name for name in self._settings.collections if caller.bases.matches(name))
+        if visible not in self._builders:
+            self._builders[visible] = self._new_builder(visible)
+        return self._builders[visible]
+
+    def _new_builder(self, collections: Sequence[str]) -> AsyncContextBuilder:
+        settings = self._settings
+        return AsyncContextBuilder(
+            MemorySource(self._store, self._embedder, settings, collections),
             style=STYLE,
             settings=ContextSettings(
-                enabled=self._enabled,
+                enabled=settings.rag_enabled and bool(settings.collections),
                 top_k_max=settings.rag_top_k,
                 # As many as the prompt may have, so diversity orders them and drops none.
                 fetch_k=settings.rag_top_k,
@@ -210,12 +224,16 @@ class Memory:
         """A plain `rag/` model; see `PlainModels`."""
         return MemoryModel(upstream_models, self)
 
-    async def augment(self, conversation: Conversation) -> Augmentation:
-        """Retrieve passages for a conversation, and add them as numbered sources."""
+    async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
+        """Retrieve passages for a conversation, and add them as numbered sources.
+
+        Args:
+            caller: its sight decides which of the collections are searched.
+        """
         started = time.perf_counter()
         try:
-            async with asyncio.timeout(self._timeout_seconds + GRACE_SECONDS):
-                context = await self._builder.build(conversation.question)
+            async with asyncio.timeout(self._settings.rag_timeout_seconds + GRACE_SECONDS):
+                context = await self._builder(caller).build(conversation.question)
         except TimeoutError:
             return self._failed("timeout", "")
         except Exception as error:  # noqa: BLE001 - whatever fails in retrieval, the chat continues
@@ -227,7 +245,9 @@ class Memory:
         metrics.retrieval(reason or "used")
         messages = None
         if context.used:
-            messages = conversation.augmented(STYLE.system, context.text(), keep_history=self._keep_history)
+            messages = conversation.augmented(
+                STYLE.system, context.text(), keep_history=self._settings.history == "keep"
+            )
         return Augmentation(messages, context.passages, reason, debug={**context.debug(), "reason": reason or None})
 
     @staticmethod

@@ -93,7 +93,7 @@ class AssistantModel:
             metrics.retrieval("disabled")
             return self._augmentation(conversation, [], "disabled", failed=False, seconds=0.0)
         started = time.perf_counter()
-        contexts, error = await self._retrieve(conversation.question)
+        contexts, error = await self._retrieve(conversation.question, caller)
         seconds = time.perf_counter() - started
         metrics.RETRIEVAL_SECONDS.observe(seconds)
         reason = "" if any(context.passages for context in contexts) else error or _reason(contexts)
@@ -104,14 +104,14 @@ class AssistantModel:
         await self._services.record(self._step(caller, contexts))
         return self._augmentation(conversation, contexts, reason, failed=failed, seconds=seconds)
 
-    async def _retrieve(self, question: str) -> tuple[list[TaskContext], str]:
+    async def _retrieve(self, question: str, caller: Caller) -> tuple[list[TaskContext], str]:
         """The contexts of the tasks, and the reason if there are none."""
         limit = self._services.settings.rag_timeout_seconds
         deadline = asyncio.get_running_loop().time() + limit
         assistant = self._configuration.body
         try:
             async with asyncio.timeout(limit + GRACE_SECONDS):
-                bases = await self._services.workflows.bases_of(assistant)
+                bases = await self._services.workflows.bases_of(assistant, caller.bases)
                 return await self._services.retrieval.retrieve(assistant, bases, question, deadline), ""
         except TimeoutError:
             return [], "timeout"

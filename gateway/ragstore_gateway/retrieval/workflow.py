@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
 from ragstore_gateway.configurations.assistant import Assistant, RagDefaults, Task, WorkflowBase
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
@@ -45,16 +46,23 @@ class Workflows:
         self._bases = bases
         self._pinned: dict[tuple[str, int], Configuration[KnowledgeBase]] = {}
 
-    async def bases_of(self, assistant: Assistant) -> dict[str, Configuration[KnowledgeBase]]:
+    async def bases_of(
+        self, assistant: Assistant, visible: NamePatterns = ALL_NAMES
+    ) -> dict[str, Configuration[KnowledgeBase]]:
         """The bases of an assistant's workflow, by name: the current version, unless the workflow names one.
 
+        Args:
+            visible: the names of the bases that exist for the caller.
+
         Returns:
-            The bases. One that is deleted, or has another name now, is absent.
+            The bases. One that is deleted, has another name now, or does not exist for the caller, is absent.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        found = await self._bases.find_all_by_name([each.name for each in assistant.bases])
+        found = await self._bases.find_all_by_name(
+            [each.name for each in assistant.bases if visible.matches(each.name)]
+        )
         for each in assistant.bases:
             if each.version and each.name in found:
                 pinned = await self._version(each, found[each.name])

@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
 from msgspec import UNSET
 
+from ragstore.kit.auth.name_patterns import NamePatterns
 from ragstore.kit.context import current_request, record_write, renew_deadline
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import Forbidden, InvalidRequest, ServiceError
@@ -54,7 +55,7 @@ from ragstore_gateway.fetching.errors import (
     Unreachable,
     UrlRefused,
 )
-from ragstore_gateway.keys import GATEWAY_KEYS, READER
+from ragstore_gateway.keys import GATEWAY_KEYS, READER, key_of, visible_bases
 from ragstore_gateway.plain_collections.index import Indexer, OtherModel, Text
 from ragstore_gateway.settings import Settings, variable
 from ragstore_gateway.splitting.chunk import WINDOW
@@ -214,14 +215,14 @@ async def summarize(
     max_words = whole_number(body.max_words, "$.max_words")
     if body.store:
         _require_writer(request)
-        _require_collection(body.collection, store, settings)
+        _require_collection(body.collection, store, settings, visible_bases(request.scope))
     web.summarizer.check()
     renew_deadline(web.summary_seconds)
     async with CallerWatch(request.receive):
         pages = [] if body.urls is UNSET else await web.pages.read(list(dict.fromkeys(body.urls)))
         sources = _sources(body, pages)
         # First, so that a collection that cannot be used costs no tokens.
-        key = request.scope.get("user")
+        key = key_of(request.scope)
         chunks: list[int] = []
         if body.store:
             async with store.client_for("" if key is None else key.sha256) as client:
@@ -293,18 +294,24 @@ def _require_writer(request: Request[Any, Any, Any]) -> None:
     Raises:
         Forbidden: it may not.
     """
-    key = request.scope.get("user")
+    key = key_of(request.scope)
     roles = GATEWAY_KEYS.roles
-    if key is not None and roles.index(key.scope.role) < roles.index(WRITER):
+    if key is not None and key.scope is not None and roles.index(key.scope.role) < roles.index(WRITER):
         raise Forbidden(f"The key's role is '{key.scope.role}'; store needs '{WRITER}'")
 
 
-def _require_collection(collection: str, store: Store, settings: Settings) -> None:
+def _require_collection(collection: str, store: Store, settings: Settings, visible: NamePatterns) -> None:
     """Check that texts may be stored in a collection, as far as the gateway decides that.
 
+    Args:
+        visible: the names that the key may use. They are those of knowledge bases and of plain collections.
+
     Raises:
-        Forbidden: it belongs to a knowledge base, or is none of those of a remote store that the settings allow.
+        Forbidden: it belongs to a knowledge base, the key is limited to other names, or it is none of those of a remote
+            store that the settings allow.
     """
+    if not visible.matches(collection):
+        raise Forbidden("The key may not write to a collection of this name")
     if collection.startswith(settings.collection_prefix):
         raise Forbidden("The collection belongs to a knowledge base: ingest documents into the base instead")
     if not store.in_process and collection not in settings.allowed_summary_collections:

@@ -115,6 +115,7 @@ class Service:
         roles: tuple[str, ...],
         *,
         keys: KeyRing[Any] | None = None,
+        middleware: Sequence[Callable[[ASGIApp], ASGIApp]] = (),
         tracing: Tracing | None = None,
         on_shutdown: Sequence[Callable[[], Awaitable[None]]] = (),
         lifespan: Sequence[Callable[[Litestar], AbstractAsyncContextManager[None]]] = (),
@@ -127,6 +128,7 @@ class Service:
             settings: the service's settings.
             roles: its roles, each of which includes those before it. The first one may read the metrics.
             keys: the keys in force; None without keys.
+            middleware: further middleware, which runs after authentication, the first one outermost.
             tracing: makes traces; None for none.
             on_shutdown: called when the application stops.
             lifespan: context managers that are open while the application runs.
@@ -145,7 +147,8 @@ class Service:
             realm=self.name,
             variables=self.variables,
         )
-        middleware: list[Any] = [auth] if local or keys is not None or settings.rate_limit else []
+        admission: list[Any] = [auth] if local or keys is not None or settings.rate_limit else []
+        own = [*admission, *middleware]
 
         class Metrics(PrometheusController):
             """Prometheus metrics."""
@@ -160,7 +163,7 @@ class Service:
             on_shutdown=[*on_shutdown] if tracing is None else [*on_shutdown, tracing.close],
             lifespan=[*lifespan] if keys is None else [*lifespan, keys.watched],
             exception_handlers=EXCEPTION_HANDLERS,
-            middleware=middleware if tracing is None else [tracing.middleware(), *middleware],
+            middleware=own if tracing is None else [tracing.middleware(), *own],
             cors_config=_cors(settings.origins) if settings.origins else None,
             request_max_body_size=settings.max_body_bytes,
             request_class=WholeBodyRequest,

@@ -6,9 +6,9 @@ the key's patterns names the prefix: the pattern begins with it and matches the 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from fnmatch import translate
+from collections.abc import Sequence
+
+from ragstore.kit.auth.name_patterns import NamePatterns
 
 
 class NameScope:
@@ -26,8 +26,9 @@ class NameScope:
     ) -> None:
         self._reserved = tuple(reserved)
         self._reads_reserved = reads_reserved
-        self._matches = _matcher(["*"] if patterns is None else patterns)
-        self._is_named = _matcher([pattern for pattern in patterns or () if pattern.startswith(self._reserved)])
+        self._matches = NamePatterns(patterns).matches
+        named = [pattern for pattern in patterns or () if pattern.startswith(self._reserved)]
+        self._is_named = NamePatterns(named).matches
         self._has_all = patterns is None and (reads_reserved or not self._reserved)
 
     @property
@@ -48,10 +49,3 @@ class NameScope:
     def may_write_prefix(self, prefix: str) -> bool:
         """Whether the caller may change collections of a reserved prefix."""
         return self._is_named(f"{prefix}x")
-
-
-def _matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    if not patterns:
-        return lambda _: False
-    match = re.compile("|".join(map(translate, patterns))).match
-    return lambda name: match(name) is not None

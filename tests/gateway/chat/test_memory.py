@@ -14,6 +14,7 @@ import pytest
 from ragstore_client import AsyncClient, CallTimeout, Client, MultiQueryResults, NewDocument
 from ragstore_client.context import PartialSearch
 from ragstore_gateway.chat.conversation import Conversation
+from ragstore_gateway.chat.rag_models import Caller
 from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
 from ragstore_gateway.embeddings.embedder import Kind, Vectors
 from ragstore_gateway.plain_collections.memory import FAN_OUT, Memory, MemorySource
@@ -72,7 +73,7 @@ async def sources(gateway: Served, collection: str, settings: Mapping[str, float
     store = Store(given, threading.Event(), gateway.url)
     async with store.running():
         memory = Memory(store, AxisEmbedder(), given)
-        added = await memory.augment(Conversation("How long is the warranty?", [], [], {}, []))
+        added = await memory.augment(Conversation("How long is the warranty?", [], [], {}, []), Caller())
     return [each.id for each in added.passages]
 
 
@@ -99,7 +100,7 @@ async def test_an_embedder_that_reaches_its_own_time_limit_is_a_timeout(chat_gat
     store = Store(given, threading.Event(), chat_gateway.url)
     embedder = CachingEmbedder(Slow(), VectorCache(0), b"slow", timeout_seconds=0.05)
     async with store.running():
-        added = await Memory(store, embedder, given).augment(Conversation("Tea?", [], [], {}, []))
+        added = await Memory(store, embedder, given).augment(Conversation("Tea?", [], [], {}, []), Caller())
     assert (added.reason, added.failed, list(added.passages)) == ("timeout", True, [])
 
 
@@ -171,7 +172,7 @@ async def test_what_was_found_is_kept_when_the_search_for_further_urls_fails(
     settings = Settings(rag_collections=collection)
     store = Store(settings, threading.Event(), chat_gateway.url)
     async with store.running():
-        source = MemorySource(store, AxisEmbedder(), settings)
+        source = MemorySource(store, AxisEmbedder(), settings, settings.collections)
         with pytest.raises(PartialSearch) as raised:
             await source.search("Tea?", TOP_K, where=None, with_embeddings=False, deadline=None)
     assert [each.id for each in raised.value.passages] == ["book-0"]

@@ -14,6 +14,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import StatementError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
 from ragstore.kit.errors import ServiceError
 from ragstore_client import AsyncClient
 from ragstore_gateway.configurations.configuration import Configuration
@@ -65,7 +66,7 @@ MADE_BY_A_STORE: Final = (
 class AnyConfiguration:
     """Accepts every knowledge base."""
 
-    async def validate(self, _: KnowledgeBase) -> None:
+    async def validate(self, body: KnowledgeBase, visible: NamePatterns = ALL_NAMES) -> None:
         """Nothing is checked."""
 
 
@@ -88,7 +89,7 @@ class Gateway:
 
     async def upload(self, size: int, media_type: str = "text/plain") -> str:
         """Store a file; its id."""
-        return (await self.files.create(NewFile("tea.txt", "assistants", media_type, b"x" * size))).id
+        return (await self.files.create(NewFile("tea.txt", "assistants", media_type, b"x" * size), "")).id
 
     async def accept(self, base_id: str, name: str, size: int) -> str:
         """Accept a document; the id of its ingestion."""

@@ -1,0 +1,73 @@
+"""`HiddenBasesMiddleware`: a knowledge base that its patterns hide from a key does not exist for it."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import uuid4
+
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from ragstore.kit.context import record_denied
+from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.keys import visible_bases
+
+PARAMETERS: Final = {"/ragstore/rags/{id": "id", "/v1/vector_stores/{store_id": "store_id"}
+"""Beginning of the template of a path below a knowledge base, and the parameter that has its id."""
+
+
+class HiddenBasesMiddleware:
+    """Serves a request for a hidden knowledge base as one for an id that does not exist.
+
+    The id in the path is replaced by a new one, and in the response by the caller's. So each route, whatever it checks
+    and in which order, gives a hidden and an absent base the same response, to the byte.
+
+    It runs after authentication, which sets the key of the request.
+
+    Args:
+        bases: the knowledge bases.
+    """
+
+    def __init__(self, bases: Configurations[KnowledgeBase]) -> None:
+        self._bases = bases
+
+    def __call__(self, app: ASGIApp) -> ASGIApp:
+        """Wrap an application."""
+
+        async def hiding(scope: Scope, receive: Receive, send: Send) -> None:
+            hidden = await self._hidden(scope) if scope["type"] == ScopeType.HTTP else None
+            if hidden is None:
+                await app(scope, receive, send)
+                return
+            parameter, id = hidden
+            record_denied(f"rags/{id}")
+            absent = str(uuid4())
+            # Litestar keeps the dictionary for further requests of the path.
+            scope["path_params"] = {**scope["path_params"], parameter: absent}
+
+            async def renaming(message: Message) -> None:
+                if message["type"] == "http.response.body":
+                    message["body"] = message["body"].replace(absent.encode(), id.encode())
+                await send(message)
+
+            await app(scope, receive, renaming)
+
+        return hiding
+
+    async def _hidden(self, scope: HTTPScope) -> tuple[str, str] | None:
+        """The path parameter of a hidden base, and its id; None if the path is not one of a hidden base.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        visible = visible_bases(scope)
+        if visible.matches_all:
+            return None
+        template = scope["path_template"]
+        parameter = next((name for start, name in PARAMETERS.items() if template.startswith(start)), None)
+        if parameter is None:
+            return None
+        id = str(scope["path_params"][parameter])
+        name = await self._bases.name_of(id)
+        return None if name is None or visible.matches(name) else (parameter, id)
