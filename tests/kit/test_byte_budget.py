@@ -267,6 +267,20 @@ async def test_what_was_reserved_and_is_not_needed_is_given_back() -> None:
         await budget.take(Share(), 160 * KIB)
 
 
+async def test_concurrent_reservations_of_a_request_add_up() -> None:
+    budget, holder, response = create(200 * KIB), Share(), Share()
+    await budget.take(holder, 150 * KIB)
+
+    with request_shares(budget, Share(), response):
+        both = asyncio.gather(reserve(70 * KIB), reserve(80 * KIB))
+        await asyncio.sleep(0)
+        budget.release(holder)
+        await both
+        assert response.size == 150 * KIB
+        give_back(70 * KIB)
+        assert response.size == 80 * KIB
+
+
 async def test_work_that_outlives_its_request_takes_no_bytes() -> None:
     """Another caller may wait for it: the task has the context of its first request."""
     budget, may_continue = create(100 * KIB), asyncio.Event()

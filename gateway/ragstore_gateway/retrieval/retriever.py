@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from ragstore.kit.byte_budget import FREE_BYTES, give_back, reserve
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -22,6 +23,13 @@ from ragstore_gateway.vector_stores.vector_store import Hit, Vector
 
 if TYPE_CHECKING:
     from ragstore_client import Where
+
+BYTES_PER_CHARACTER: Final = 4
+"""Memory for a character of a passage: the text, and the response or the prompt that has it, at two bytes each. Further
+copies are in the share of memory that the budget leaves."""
+
+CHARACTERS_PER_TOKEN: Final = 4
+"""An estimate for the texts of bases whose chunks are measured in tokens."""
 
 MAX_SWITCHES: Final = 3
 """Maximum number of times that a search is repeated because another collection became active during it."""
@@ -43,6 +51,13 @@ class BaseQuery:
     max_results: int
     min_score: float
     where: Where | None = None
+
+    @property
+    def estimated_bytes(self) -> int:
+        """Memory for the largest result, as far as it is known before the search."""
+        body = self.base.body
+        characters = body.chunk_size * (CHARACTERS_PER_TOKEN if body.chunk_unit == "tokens" else 1)
+        return self.max_results * characters * BYTES_PER_CHARACTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +120,29 @@ class KnowledgeRetriever:
     async def search(self, question: str, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
         """Search knowledge bases concurrently. A failing or slow one does not affect the others.
 
+        Room for the results is reserved in the budget of bytes. What they do not need of it is given back.
+
         Args:
             queries: the searches.
             deadline: time on the event loop's clock (`loop.time()`) at which those that are not complete fail.
 
         Returns:
             The results in the order of the searches.
+
+        Raises:
+            Overloaded: there was no room for the results in time.
         """
         if not queries:
             return []
+        estimate = sum(query.estimated_bytes for query in queries)
+        await reserve(estimate)
+        results = await self._search(question, queries, deadline)
+        characters = sum(len(hit.text) for result in results for hit in result.hits)
+        if estimate > FREE_BYTES:
+            give_back(estimate - BYTES_PER_CHARACTER * characters)
+        return results
+
+    async def _search(self, question: str, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
         vectors = _Vectors(question)
         tasks = [asyncio.create_task(self._result(vectors, query), name="search-base") for query in queries]
         try:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import pytest
-from prometheus_client import CollectorRegistry, Counter
 
-from ragstore.kit.byte_budget import ByteBudget, Share, request_shares
+from ragstore.kit.byte_budget import Share, request_shares
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.time_slices import run_whole
 from ragstore_gateway.embeddings.admission import (
@@ -25,6 +24,7 @@ from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
 from ragstore_gateway.embeddings.embedder import Kind, Vectors
 from ragstore_gateway.embeddings.response_bodies import embed_body, embeddings_body
 from tests.gateway.embeddings.factories import embeddings
+from tests.support.byte_budgets import budget_of
 from tests.support.fake_providers import Received, fake_provider, vectors_of
 
 LONGEST = 131_072
@@ -93,10 +93,6 @@ def test_long_texts_are_checked_in_steps() -> None:
     steps = checked([" " * (LONGEST - 1) + "a"] * 100, "$.inputs", 2048, LONGEST)
 
     assert sum(1 for _ in steps) > 100 * LONGEST // STEP_BYTES // 2
-
-
-def budget_of(max_bytes: int) -> ByteBudget:
-    return ByteBudget(max_bytes, 10.0, Counter("refusals", "Test.", ["reason"], registry=CollectorRegistry()))
 
 
 class Fixed:

@@ -11,10 +11,12 @@ import pytest
 import sqlalchemy as sa
 from aiohttp import web
 
+from ragstore.kit.byte_budget import Share, request_shares
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult
+from tests.support.byte_budgets import budget_of
 from tests.support.fake_providers import Received, fake_provider, vectors_of
 from tests.support.knowledge import Knowledge, knowledge_of
 
@@ -54,6 +56,22 @@ async def test_a_base_returns_its_best_passages_first_within_its_limits(knowledg
     strict = (await search(knowledge, base, min_score=0.9))[0]
     assert texts(strict) == ["The warranty of the kettle lasts three years."]
     assert all(hit.score >= 0.9 for hit in strict.hits)
+
+
+async def test_room_for_the_largest_result_is_reserved_before_the_search_and_the_rest_is_given_back(
+    knowledge: Knowledge,
+) -> None:
+    base = await knowledge.base("docs", ["The kettle is blue."], chunkSize=100_000, **MEMORY)
+    budget, response, holder = budget_of(100_000_000), Share(), Share()
+    await budget.take(holder, 50_000_000)
+
+    with request_shares(budget, Share(), response):
+        searching = asyncio.create_task(search(knowledge, base, max_results=200))
+        await asyncio.sleep(0.2)
+        assert not searching.done()
+        budget.release(holder)
+        assert texts((await searching)[0]) == ["The kettle is blue."]
+        assert 0 < response.size < 1000
 
 
 async def test_a_base_without_documents_has_no_passages_and_no_error(knowledge: Knowledge) -> None:
