@@ -80,7 +80,7 @@ LARGE: Final[Mapping[str, Make]] = {
         "GET", f"/ragstore/rags/{gateway.ids['rag']}/texts/{DOCUMENT}"
     ),
     "POST /ragstore/rags/{id}/query": lambda gateway: _json(
-        "POST", f"/ragstore/rags/{gateway.ids['rag']}/query", {"query": "boiler", "maxResults": 100, "minScore": 0}
+        "POST", f"/ragstore/rags/{gateway.ids['rag']}/query", {"query": "boiler", "maxResults": 1000, "minScore": 0}
     ),
     "POST /ragstore/rags/{id}/sources/{source}/files": lambda gateway: _form(
         f"/ragstore/rags/{gateway.ids['rag']}/sources/{SOURCE}/files", "files", _SOURCE_FILE

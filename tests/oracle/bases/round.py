@@ -433,8 +433,16 @@ class Round:
         for chunk in chunks[:6]:
             found = await self._query(base, base.owner, chunk, NEAR, repeats=True)
             if not any(each.name == name and each.text.strip() == chunk for each in found):
-                raise Difference(f"{name} is not found by its own text{_history(base.document(name))}")
+                rank = await self._rank(base, name, chunk)
+                raise Difference(f"{name} is not found by its own text, {rank}{_history(base.document(name))}")
             self.done["chunk searched at the end"] += 1
+
+    async def _rank(self, base: Base, name: str, chunk: str) -> str:
+        """Where a search for all chunks finds a chunk."""
+        found = await self._query(base, base.owner, chunk, ALL, repeats=True)
+        ranks = [rank for rank, each in enumerate(found) if each.name == name and each.text.strip() == chunk]
+        first = [f"{each.name} {each.text[:40]!r}" for each in found[:NEAR]]
+        return f"rank {ranks} of {len(found)} in a search for all, behind {first}"
 
 
 def _path(base: Base, document: str = "") -> str:
