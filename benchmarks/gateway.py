@@ -25,7 +25,7 @@ import uvloop
 from benchmarks.load import Measured, Work, load
 from benchmarks.stream_clients import jitter, percentile, read_streams
 from ragstore_client import Client, NewDocument
-from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
+from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
 from tests.gateway.litellm_upstream import KEY, start_litellm
 from tests.support.gateways import start_gateway
 from tests.support.servers import Served, free_port, running, start_process
@@ -80,7 +80,7 @@ def fill(url: str) -> None:
     """Store chunks with embeddings of the built-in model."""
     texts = [" ".join(WORDS[(number * step) % len(WORDS)] for step in range(3, 23)) for number in range(CHUNKS)]
     texts = [f"Chunk {number}: {text}" for number, text in enumerate(texts)]
-    vectors = asyncio.run(BuiltinEmbedder().embed(texts, "document"))
+    vectors = asyncio.run(WordLlamaEmbedder().embed(texts, "document"))
     with Client(url, timeout=120) as client:
         client.create_collection("memory")
         for start in range(0, CHUNKS, 500):

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ragstore_client import Client, NewDocument
 from ragstore_client.evaluation import Question, evaluate
-from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
+from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
 from tests.support.fake_providers import Received, fake_provider, json_response
 from tests.support.fake_upstream import fake_upstream
 from tests.support.gateways import start_gateway
@@ -125,7 +125,7 @@ def judged_set(path: Path) -> Judged:
     """A set of a folder."""
     given = msgspec.json.decode(gzip.decompress(path.read_bytes()), type=_Set)
     texts = [f"{each.title}\n{each.text}".strip() for each in given.docs]
-    vectors = asyncio.run(BuiltinEmbedder().embed(texts, "document"))
+    vectors = asyncio.run(WordLlamaEmbedder().embed(texts, "document"))
     return Judged(
         path.name.removesuffix(".json.gz"),
         [document(each.id, text, vector) for each, text, vector in zip(given.docs, texts, vectors, strict=True)],

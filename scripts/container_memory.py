@@ -44,6 +44,7 @@ CHROMA_IDLE: Final = 331 * MIB
 """Embedded Chroma with 50,000 documents of 768 dimensions."""
 
 GATEWAY_IDLE: Final = 215 * MIB
+MINILM: Final = 256 * MIB
 EXTRACTION_IDLE: Final = 47 * MIB
 SPLITTING_IDLE: Final = 176 * MIB
 """With the vocabulary of tokens, and after a text of ten million characters."""
@@ -101,6 +102,7 @@ def gateway_memory(settings: gateway.Settings) -> Memory:
     return Memory(
         (
             Part("the idle gateway", "", GATEWAY_IDLE, GATEWAY_IDLE),
+            Part("the model `builtin/minilm`, if it is used", "", MINILM, 0),
             _bodies(settings.max_bytes_in_flight),
             Part(
                 "documents that are ingested",

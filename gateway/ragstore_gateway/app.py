@@ -184,7 +184,8 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     store = Store.from_env(settings, stopping)
     embeddings = create_embeddings(settings)
     default = embeddings.default
-    limits = builtin.LIMITS if default.name == builtin.NAME else None
+    own = builtin.MODELS.get(default.name)
+    limits = None if own is None else own.limits
     _log.info("embedding model", model=default.name, dimension=default.dimension, limits=limits)
     litestar = create_litestar(settings, store, embeddings)
     wrapped = SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-from litestar.types import Scope
 from msgspec import Meta
 
 from ragstore.kit.auth.keys import Key, KeyFormat, KeyScope
 from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
 from ragstore.kit.auth.roles import requires
+
+if TYPE_CHECKING:
+    # Commands need the format of keys, and not the framework.
+    from litestar.types import Scope
 
 Role: TypeAlias = Literal["reader", "writer", "admin"]
 """A reader chats and searches, a writer also ingests, an admin also configures."""

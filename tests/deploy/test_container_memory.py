@@ -91,6 +91,6 @@ def test_a_changed_setting_of_a_file_changes_the_file(tmp_path: Path) -> None:
     written = rendered(tmp_path)
     before, after = yaml.safe_load(text), yaml.safe_load(written[Path("docker-compose.yml")])
     limits = [each["services"]["gateway"]["deploy"]["resources"]["limits"].pop("memory") for each in (before, after)]
-    assert limits == ["2240m", "3264m"]
+    assert limits == ["2496m", "3520m"]
     assert after["services"]["ragstore"] == before["services"]["ragstore"]
-    assert "| 3264 |" in written[Path("docs/operating.md")]
+    assert "| 3520 |" in written[Path("docs/operating.md")]

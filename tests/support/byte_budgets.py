@@ -8,5 +8,5 @@ from ragstore.kit.byte_budget import ByteBudget
 
 
 def budget_of(max_bytes: int) -> ByteBudget:
-    """A budget whose refusals are counted for itself."""
-    return ByteBudget(max_bytes, 10.0, Counter("refusals", "Test.", ["reason"], registry=CollectorRegistry()))
+    """A budget with a counter of its own."""
+    return ByteBudget(max_bytes, 10.0, Counter("rejections", "Test.", ["reason"], registry=CollectorRegistry()))

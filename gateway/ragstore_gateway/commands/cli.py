@@ -50,7 +50,7 @@ def serve() -> None:
     """Run the gateway."""
     from ragstore.kit.server.runner import run
     from ragstore_gateway.app import METRICS, SERVICE, create_app
-    from ragstore_gateway.embeddings.builtin import ModelDamaged
+    from ragstore_gateway.embeddings.model_files import ModelDamaged
 
     chosen = loaded_settings()
     try:

@@ -15,16 +15,18 @@ from ragstore.kit.extras import MissingExtra
 from ragstore.kit.fair_queue import FairSemaphore
 from ragstore.kit.time_slices import TimeSlices
 from ragstore_gateway.embeddings import builtin
-from ragstore_gateway.embeddings.builtin import BuiltinEmbedder, ModelDamaged, TruncatedEmbedder
+from ragstore_gateway.embeddings.builtin import BuiltinEmbedder, builtin_name
 from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
 from ragstore_gateway.embeddings.caller_limit import CallerLimit
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.local import LocalEmbedder, require_local_models
+from ragstore_gateway.embeddings.model_files import ModelDamaged
 from ragstore_gateway.embeddings.prefixes import prefixes_of
 from ragstore_gateway.embeddings.provider_embedder import ProviderEmbedder
 from ragstore_gateway.embeddings.providers.declared import PROVIDERS
 from ragstore_gateway.embeddings.providers.local import LOCAL, LocalParameters
 from ragstore_gateway.embeddings.providers.provider import Parameters
+from ragstore_gateway.embeddings.wordllama import TruncatedEmbedder, WordLlamaEmbedder
 from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.parameters import convert_parameters
@@ -74,7 +76,7 @@ def validate(provider: str, parameters: Mapping[str, object], secrets: SecretRef
     below = f"{path}.embeddingParameters"
     converted: Parameters = convert_parameters(PROVIDERS[provider].parameters, parameters, below, secrets)
     if isinstance(converted, LocalParameters) and converted.dimensions is not None:
-        known = builtin.DIMENSIONS if converted.model == builtin.NAME else ()
+        known = builtin.MODELS[converted.model].dimensions if converted.model in builtin.MODELS else ()
         if converted.dimensions not in known:
             allowed = ", ".join(map(str, known)) or "absent for this model"
             raise InvalidRequest.at(f"{below}.dimensions", f"Must be {allowed}")
@@ -102,7 +104,7 @@ class Embeddings:
         self._embedders: dict[bytes, Embedder] = {}
         self._limit = CallerLimit(limits.max_waiting)
         self._slots: WeakValueDictionary[bytes, FairSemaphore] = WeakValueDictionary()
-        self._builtin: BuiltinEmbedder | None = None
+        self._builtin: dict[str, BuiltinEmbedder] = {}
         self._default: tuple[str, Parameters] = (LOCAL.name, LocalParameters())
 
     @asynccontextmanager
@@ -128,7 +130,7 @@ class Embeddings:
         converted = self.validate(provider, parameters, path)
         try:
             if isinstance(converted, LocalParameters):
-                if converted.model != builtin.NAME:
+                if converted.model not in builtin.MODELS:
                     require_local_models(converted.model)
             else:
                 PROVIDERS[provider].require_extra()
@@ -157,8 +159,8 @@ class Embeddings:
         converted = self.validate(provider, parameters)
         self._default = (provider, converted)
         if isinstance(converted, LocalParameters):
-            if converted.model == builtin.NAME:
-                self._builtin = BuiltinEmbedder()
+            if converted.model in builtin.MODELS:
+                self._load_builtin(converted.model)
             else:
                 local = LocalEmbedder(converted.model, _prefixes(converted))
                 local.load()
@@ -174,7 +176,7 @@ class Embeddings:
         """The embedder of a model that a request names.
 
         Args:
-            model: the default's model, with or without its provider, or the built-in one; empty for the default.
+            model: the default's model, with or without its provider, or a built-in one; empty for the default.
             dimensions: the requested dimension; None for the model's own.
 
         Returns:
@@ -187,8 +189,8 @@ class Embeddings:
         names = {"", default.name, default.name.partition("/")[2]}
         if model in names:
             provider, parameters = self._default
-        elif model in (builtin.NAME, builtin.NAME.partition("/")[2]):
-            provider, parameters = LOCAL.name, LocalParameters()
+        elif (own := builtin_name(model)) is not None:
+            provider, parameters = LOCAL.name, LocalParameters(model=own)
         else:
             return None
         if dimensions is None:
@@ -219,6 +221,16 @@ class Embeddings:
         )
         return kept
 
+    def _load_builtin(self, model: str) -> BuiltinEmbedder:
+        """A built-in model, loaded now if it is not loaded.
+
+        Raises:
+            ModelDamaged: its files cannot be used.
+        """
+        if model not in self._builtin:
+            self._builtin[model] = builtin.MODELS[model].create()
+        return self._builtin[model]
+
     def _slots_of(self, provider: str, parameters: Parameters) -> FairSemaphore:
         """The slots for requests in flight to a provider: one set for all models and dimensions of an account."""
         given = msgspec.to_builtins(parameters)
@@ -230,15 +242,15 @@ class Embeddings:
 
     def _create(self, provider: str, parameters: Parameters) -> Embedder:
         if isinstance(parameters, LocalParameters):
-            if parameters.model != builtin.NAME:
+            if parameters.model not in builtin.MODELS:
                 return LocalEmbedder(parameters.model, _prefixes(parameters))
             try:
-                self._builtin = self._builtin or BuiltinEmbedder()
+                embedder = self._load_builtin(parameters.model)
             except ModelDamaged as error:
                 raise ModelUnavailable(str(error)) from None
-            if parameters.dimensions in (None, self._builtin.dimension):
-                return self._builtin
-            return TruncatedEmbedder(self._builtin, parameters.dimensions or self._builtin.dimension)
+            if isinstance(embedder, WordLlamaEmbedder) and parameters.dimensions not in (None, embedder.dimension):
+                return TruncatedEmbedder(embedder, parameters.dimensions or embedder.dimension)
+            return embedder
         create = PROVIDERS[provider].create
         assert create is not None  # noqa: S101  # only `local` has none
         return ProviderEmbedder(

@@ -120,7 +120,7 @@ class KnowledgeRetriever:
     async def search(self, question: str, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
         """Search knowledge bases concurrently. A failing or slow one does not affect the others.
 
-        Room for the results is reserved in the budget of bytes. What they do not need of it is given back.
+        Room for the results is reserved in the budget of bytes; the rest is given back.
 
         Args:
             queries: the searches.

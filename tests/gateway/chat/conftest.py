@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from ragstore_client import Client, NewDocument
-from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
+from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
 from tests.support.fake_upstream import FakeUpstream, fake_upstream
 from tests.support.gateways import start_gateway
 from tests.support.process_fixtures import starts_process
@@ -45,7 +45,7 @@ MANUAL: Sequence[Passage] = (
 
 def ingest(url: str, collection: str, passages: Sequence[Passage]) -> None:
     """Store passages with embeddings of the built-in model."""
-    vectors = asyncio.run(BuiltinEmbedder().embed([text for _, text, _ in passages], "document"))
+    vectors = asyncio.run(WordLlamaEmbedder().embed([text for _, text, _ in passages], "document"))
     with Client(url) as client:
         client.create_collection(collection)
         client.upsert_documents(

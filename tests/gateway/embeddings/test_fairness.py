@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 
 from ragstore.kit.context import set_caller
-from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
 from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
 from ragstore_gateway.embeddings.caller_limit import CallerLimit
 from ragstore_gateway.embeddings.embedder import Kind, Vectors
 from ragstore_gateway.embeddings.local import LocalEmbedder
 from ragstore_gateway.embeddings.prefixes import Prefixes
+from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
 from ragstore_gateway.errors import TooManyEmbeddings
 from tests.gateway.embeddings.factories import embeddings
 from tests.gateway.embeddings.waits import until
@@ -45,7 +45,7 @@ BUSY = [[f"busy {number} text {index} " * 2_000 for index in range(5)] for numbe
 
 async def test_the_built_in_model_embeds_the_small_text_of_another_caller_among_the_first() -> None:
     """It waited 7 seconds behind 60 requests of one key."""
-    embedder, order = BuiltinEmbedder(), list[str]()
+    embedder, order = WordLlamaEmbedder(), list[str]()
     embed = embedder._add
 
     def add(batch: list[tuple[int, str]], means: Any) -> None:

@@ -90,7 +90,7 @@ class Gateway:
             time.sleep(0.05)
 
     def snapshot(self) -> object:
-        """What the hidden base has."""
+        """The contents of the hidden base."""
         paths = ("", "/documents", "/sources/handbooks/files", "/sources/handbooks/runs")
         found = [self.call("root", "GET", f"/ragstore/rags/{self.hidden}{path}").json() for path in paths]
         store = f"/v1/vector_stores/{self.hidden}"

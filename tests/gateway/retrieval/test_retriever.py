@@ -58,6 +58,16 @@ async def test_a_base_returns_its_best_passages_first_within_its_limits(knowledg
     assert all(hit.score >= 0.9 for hit in strict.hits)
 
 
+async def test_bases_with_different_built_in_models_are_searched_together(knowledge: Knowledge) -> None:
+    given = ["Trains leave at noon.", "A broken boiler is replaced free of charge within 36 months."]
+    words = await knowledge.base("words", given, **MEMORY)
+    model = {"embeddingProvider": "local", "embeddingParameters": {"model": "builtin/minilm"}}
+    sentences = await knowledge.base("sentences", given, **model, **MEMORY)
+    found = await search(knowledge, words, sentences)
+    assert texts(found[1])[0] == given[1]
+    assert {text for result in found for text in texts(result)} == set(given)
+
+
 async def test_room_for_the_largest_result_is_reserved_before_the_search_and_the_rest_is_given_back(
     knowledge: Knowledge,
 ) -> None:

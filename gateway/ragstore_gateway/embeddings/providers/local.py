@@ -1,4 +1,4 @@
-"""Models in the gateway's process: the built-in one, and those of sentence-transformers."""
+"""Models in the gateway's process: the built-in ones, and those of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ragstore_gateway.embeddings.providers.provider import Parameters, Prefix, P
 
 
 class LocalParameters(Parameters, frozen=True, kw_only=True):
-    """Parameters of `local`. The prefixes are for models other than the built-in one."""
+    """Parameters of `local`. The prefixes are for models other than the built-in ones."""
 
-    model: str = builtin.NAME
+    model: str = builtin.DEFAULT
     dimensions: Annotated[int, Meta(ge=1)] | None = None
     query_prefix: Prefix | None = None
     document_prefix: Prefix | None = None

@@ -1,4 +1,4 @@
-"""The model that is installed with the gateway."""
+"""`builtin/wordllama`, a model that is installed with the gateway."""
 
 from __future__ import annotations
 
@@ -14,14 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragstore_gateway.embeddings.builtin import (
-    MAX_PIECE,
-    TOKENIZER,
-    WEIGHTS,
-    BuiltinEmbedder,
-    ModelDamaged,
-    model_folder,
-)
+from ragstore_gateway.embeddings.model_files import ModelDamaged, package_folder
+from ragstore_gateway.embeddings.token_means import MAX_PIECE
+from ragstore_gateway.embeddings.wordllama import TOKENIZER, WEIGHTS, WordLlamaEmbedder
 from ragstore_gateway.errors import ModelUnavailable
 from tests.gateway.embeddings.factories import embeddings
 
@@ -29,13 +24,13 @@ RECORDED = json.loads((Path(__file__).parent / "wordllama_vectors.json").read_te
 
 
 @pytest.fixture(scope="module")
-def embedder() -> BuiltinEmbedder:
-    return BuiltinEmbedder()
+def embedder() -> WordLlamaEmbedder:
+    return WordLlamaEmbedder()
 
 
 @pytest.mark.parametrize(("form", "normalize"), [("raw", False), ("normalised", True)])
 async def test_vectors_equal_those_that_wordllama_computes(
-    embedder: BuiltinEmbedder, form: str, normalize: bool
+    embedder: WordLlamaEmbedder, form: str, normalize: bool
 ) -> None:
     vectors = await embedder.embed(RECORDED["texts"], "document", normalize=normalize)
     for vector, recorded in zip(vectors, RECORDED[form], strict=True):
@@ -43,13 +38,13 @@ async def test_vectors_equal_those_that_wordllama_computes(
         assert vector.sum() == pytest.approx(recorded["sum"], abs=1e-4)
 
 
-async def test_vectors_are_float32_of_length_1(embedder: BuiltinEmbedder) -> None:
+async def test_vectors_are_float32_of_length_1(embedder: WordLlamaEmbedder) -> None:
     vectors = await embedder.embed(["tea", "a b c " * 1000, "\x00", "\u200b", "🍵"], "query")
     assert vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
 
 
-async def test_a_text_has_the_same_vector_in_any_batch(embedder: BuiltinEmbedder) -> None:
+async def test_a_text_has_the_same_vector_in_any_batch(embedder: WordLlamaEmbedder) -> None:
     texts = [f"tea number {index} " * (index % 40 + 1) for index in range(600)]
     together = await embedder.embed(texts, "document")
     for index in (0, 255, 256, 599):
@@ -58,7 +53,7 @@ async def test_a_text_has_the_same_vector_in_any_batch(embedder: BuiltinEmbedder
 
 
 @pytest.mark.parametrize("text", ["tea and  milk, " * 2_000, "!?" * 9_000, "a " * 4_096 + "b", "c" * MAX_PIECE])
-def test_a_long_text_has_the_mean_of_all_its_tokens(embedder: BuiltinEmbedder, text: str) -> None:
+def test_a_long_text_has_the_mean_of_all_its_tokens(embedder: WordLlamaEmbedder, text: str) -> None:
     ids = embedder._tokenizer.encode(text, add_special_tokens=False).ids
     whole = embedder._tokens[ids].mean(axis=0)
     assert embedder.vectors([text])[0] == pytest.approx(whole, abs=2e-4)
@@ -66,7 +61,7 @@ def test_a_long_text_has_the_mean_of_all_its_tokens(embedder: BuiltinEmbedder, t
 
 
 @pytest.mark.parametrize("text", ["!?" * 50_000, "tea " * 50_000])
-def test_the_memory_for_a_long_text_is_bounded(embedder: BuiltinEmbedder, text: str) -> None:
+def test_the_memory_for_a_long_text_is_bounded(embedder: WordLlamaEmbedder, text: str) -> None:
     """In one piece these took 100 MB and 50 MB, and a question of 1 MB took 1.1 GB."""
     tracemalloc.start()
     embedder.vectors([text])
@@ -77,7 +72,7 @@ def test_the_memory_for_a_long_text_is_bounded(embedder: BuiltinEmbedder, text: 
 
 async def test_each_batch_is_a_job_of_its_own_and_none_follows_when_the_caller_is_gone() -> None:
     """A call occupied one of the process's few threads for seconds, also after its caller had left."""
-    embedder = BuiltinEmbedder()
+    embedder = WordLlamaEmbedder()
     inner, calls = embedder._tokenizer, 0
     begun, may_continue = threading.Event(), threading.Event()
 
@@ -106,15 +101,15 @@ async def test_each_batch_is_a_job_of_its_own_and_none_follows_when_the_caller_i
 def test_a_file_that_differs_from_the_tested_one_is_not_used(tmp_path: Path, file: str) -> None:
     for name, _ in (WEIGHTS, TOKENIZER):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(model_folder() / name, tmp_path / name)
-    BuiltinEmbedder(tmp_path)
+        shutil.copy(package_folder("wordllama") / name, tmp_path / name)
+    WordLlamaEmbedder(tmp_path)
     with (tmp_path / file).open("ab") as damaged:
         damaged.write(b" ")
     with pytest.raises(ModelDamaged, match="differs from the tested one"):
-        BuiltinEmbedder(tmp_path)
+        WordLlamaEmbedder(tmp_path)
     (tmp_path / file).unlink()
     with pytest.raises(ModelDamaged, match="cannot be read"):
-        BuiltinEmbedder(tmp_path)
+        WordLlamaEmbedder(tmp_path)
 
 
 async def test_another_local_model_without_its_extra_is_an_error_that_says_what_to_install() -> None:
@@ -128,10 +123,10 @@ GROWTH = """
 import asyncio
 from pathlib import Path
 
-from ragstore_gateway.embeddings.builtin import BuiltinEmbedder
+from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
 
 PAGES_PER_MIB = 256
-EMBEDDER = BuiltinEmbedder()
+EMBEDDER = WordLlamaEmbedder()
 
 
 async def embed(numbers):
