@@ -23,6 +23,9 @@ from ragstore_gateway.ingestion.collections import Collections, collection_of
 from ragstore_gateway.ingestion.revisions import Revisions
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.ingestion.tables import DocumentRow
+from ragstore_gateway.keywords.keyword_index import IndexedChunk, KeywordIndex, put_keywords
+from ragstore_gateway.keywords.words import words
+from ragstore_gateway.retrieval.hybrid_search import HybridSearch
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
 from ragstore_gateway.retrieval.visible_search import VisibleSearch
 from ragstore_gateway.settings import Settings
@@ -43,7 +46,8 @@ class Knowledge:
         self.revisions = Revisions(database)
         self.visible_search = VisibleSearch(self.revisions)
         self.strays = Strays(self.collections, self.revisions)
-        self.retriever = KnowledgeRetriever(self.collections, self.visible_search, self.strays)
+        self.hybrid_search = HybridSearch(self.visible_search, KeywordIndex(database), self.revisions)
+        self.retriever = KnowledgeRetriever(self.collections, self.hybrid_search, self.strays)
 
     async def base(self, name: str, texts: Sequence[str] = (), **fields: Any) -> Configuration[KnowledgeBase]:
         """A knowledge base with a document of one chunk for each text.
@@ -76,7 +80,7 @@ class Knowledge:
         active = await self.collections.with_dimension(active, vectors.shape[1])
         store = self.collections.open(active)
         await store.create()
-        records = []
+        records: list[Record] = []
         for index, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
             document, revision = str(uuid4()), str(uuid4())
             name = f"{base.body.name}-{index}.txt"
@@ -89,6 +93,9 @@ class Knowledge:
             records.append(Record(str(uuid4()), text, vector, metadata))
             async with self.database.session() as session:
                 session.add(_document(document, base.id, f"{name}-{revision}", revision if visible else None))
+                if visible:
+                    chunk = IndexedChunk(records[-1].id, list(words(text)))
+                    await put_keywords(session, active.id, document, [chunk])
         await store.write(records)
 
     async def assistant(self, name: str, **fields: Any) -> Configuration[Assistant]:

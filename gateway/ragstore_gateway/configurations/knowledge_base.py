@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -15,6 +15,7 @@ from ragstore_gateway.vector_stores.engines import StoreType
 Parameters: TypeAlias = dict[str, Any]
 """Parameters whose names and types depend on another field; `ragstore_gateway.secrets.parameters` checks them."""
 
+Retrieval: TypeAlias = Literal["hybrid", "vector", "keyword"]
 MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of passages of a query.")]
 MinScore: TypeAlias = Annotated[
     float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
@@ -55,7 +56,14 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     ] = 64
     chunk_unit: Annotated[ChunkUnit, Meta(description="Unit of size and overlap.")] = "characters"
     max_results: MaxResults = 5
-    min_score: MinScore = 0.6
+    min_score: MinScore = 0.0
+    retrieval: Annotated[
+        Retrieval,
+        Meta(description="How passages are found: by their vectors, by the words of the question (BM25), or by both."),
+    ] = "hybrid"
+    keyword_weight: Annotated[
+        float, Meta(ge=0, le=1, description="Weight of the words beside the vectors, with `hybrid`.")
+    ] = 0.3
     sources: Annotated[
         list[Source], Meta(max_length=MAX_SOURCES, description="Websites and sets of files that it follows.")
     ] = []

@@ -18,6 +18,7 @@ from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
 from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
+from ragstore_gateway.ingestion.keyword_backfill import KeywordBackfill
 from ragstore_gateway.ingestion.leases import Leases, executor_id
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
@@ -75,7 +76,9 @@ class Ingestion:
             lambda: leases.is_valid,
         )
         self._jobs = DbosJobs(database.url, leases, pipeline.run, settings.ingestion_concurrency)
-        self._supervisor = Supervisor(database, self._jobs, self._removals, settings.ingestion_retention_days)
+        backfill = KeywordBackfill(database, self.collections)
+        retention = settings.ingestion_retention_days
+        self._supervisor = Supervisor(database, self._jobs, self._removals, backfill, retention)
         bases.add_listener(Reindexing(self.collections, self._supervisor.wake))
 
     @asynccontextmanager

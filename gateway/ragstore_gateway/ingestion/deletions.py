@@ -21,6 +21,7 @@ from ragstore_gateway.ingestion.transactions import (
     activate_if_complete,
     end_ingestion,
 )
+from ragstore_gateway.keywords.keyword_index import remove_keywords
 
 BATCH: Final = 500
 """Maximum number of ids in a statement."""
@@ -43,6 +44,7 @@ async def delete_documents(session: AsyncSession, base_id: str, document_ids: Se
         ids = document_ids[start : start + BATCH]
         cancelled += await _cancel(session, IngestionRow.document_id.in_(ids), DOCUMENT_DELETED)
         for collection in live:
+            await remove_keywords(session, collection.id, ids)
             for document_id in ids:
                 add_removal(session, collection, document_id)
         await session.execute(sa.delete(DocumentRow).where(DocumentRow.id.in_(ids)))

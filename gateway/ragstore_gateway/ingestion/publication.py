@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -14,6 +15,7 @@ from ragstore_gateway.configurations.tables import ConfigurationRow, Configurati
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import ACTIVE, Collections, live_collections
+from ragstore_gateway.ingestion.indexing import indexed_chunks
 from ragstore_gateway.ingestion.removals import add_removal
 from ragstore_gateway.ingestion.tables import (
     CollectionDocumentRow,
@@ -37,6 +39,7 @@ from ragstore_gateway.ingestion.transactions import (
     lock_ingestion,
     remove_orphans,
 )
+from ragstore_gateway.keywords.keyword_index import IndexedChunk, put_keywords
 
 MAX_ATTEMPTS: Final = 5
 """How often an ingestion begins. One that is interrupted each time may be what ends the process."""
@@ -127,6 +130,7 @@ class Publication:
         found = await self._read(ingestion_id)
         if found is None:
             return False
+        indexed = await indexed_chunks(self._database, found)
         async with self._database.session() as session:
             base, ingestion, document = await _lock(session, found)
             if ingestion is None:
@@ -146,15 +150,21 @@ class Publication:
             if lacking:
                 ingestion.targets = lacking
                 return True
-            await self._make_visible(session, ingestion, document, live)
+            await self._make_visible(session, ingestion, document, live, indexed)
         return False
 
     async def _make_visible(
-        self, session: AsyncSession, ingestion: IngestionRow, document: DocumentRow, live: list[CollectionRow]
+        self,
+        session: AsyncSession,
+        ingestion: IngestionRow,
+        document: DocumentRow,
+        live: list[CollectionRow],
+        indexed: Mapping[str, Sequence[IndexedChunk]],
     ) -> None:
         before = document.current_revision
         for collection in live:
             if collection.id in ingestion.written:
+                await put_keywords(session, collection.id, document.id, indexed.get(collection.id, ()))
                 count = ingestion.chunks = ingestion.written[collection.id]
                 await session.merge(
                     CollectionDocumentRow(
@@ -162,6 +172,7 @@ class Publication:
                         document_id=document.id,
                         revision=ingestion.revision,
                         chunks=count,
+                        has_keywords=True,
                     )
                 )
                 if collection.state == ACTIVE:

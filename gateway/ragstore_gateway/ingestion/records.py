@@ -35,6 +35,16 @@ def batches_of(extracted: Extracted, spans: Sequence[ChunkSpan]) -> Iterator[tup
         first += len(texts)
 
 
+def chunk_id(row: IngestionRow, index: int) -> str:
+    """The id of a chunk in a vector store.
+
+    Args:
+        row: the ingestion.
+        index: the index of the chunk.
+    """
+    return str(uuid5(UUID(row.document_id), f"{row.revision}:{index}"))
+
+
 def records_of(
     row: IngestionRow, extracted: Extracted, spans: Sequence[ChunkSpan], first: int, vectors: Vectors
 ) -> list[Record]:
@@ -47,7 +57,6 @@ def records_of(
         first: the index of the first one.
         vectors: the embedding of each chunk.
     """
-    namespace = UUID(row.document_id)
     ingested_at = row.created_on.isoformat(timespec="seconds")
     records = []
     for index, (span, vector) in enumerate(zip(spans, vectors, strict=True), first):
@@ -70,6 +79,6 @@ def records_of(
             metadata["page_end"] = span.last_page
         if span.heading:
             metadata["section_heading"] = span.heading
-        id = str(uuid5(namespace, f"{row.revision}:{index}"))
+        id = chunk_id(row, index)
         records.append(Record(id, extracted.text[span.start : span.end], vector, metadata))
     return records

@@ -18,6 +18,7 @@ from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import BUILDING
 from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
+from ragstore_gateway.ingestion.keyword_backfill import KeywordBackfill
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import (
@@ -47,13 +48,22 @@ class Supervisor:
     Args:
         jobs: runs the ingestions.
         removals: removes vectors.
+        backfill: indexes the words of documents.
         retention_days: how long the state of an ingestion is kept after its end.
     """
 
-    def __init__(self, database: Database, jobs: DbosJobs, removals: Removals, retention_days: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        jobs: DbosJobs,
+        removals: Removals,
+        backfill: KeywordBackfill,
+        retention_days: float,
+    ) -> None:
         self._database = database
         self._jobs = jobs
         self._removals = removals
+        self._backfill = backfill
         self._retention = timedelta(days=retention_days)
         self._woken = asyncio.Event()
         self._unchecked: list[tuple[str, str]] | None = None
@@ -127,6 +137,7 @@ class Supervisor:
                 await self._measure()
                 await self._restart_lost()
                 await self._removals.run()
+                await self._backfill.run()
                 if monotonic() >= last + seconds:
                     last = monotonic()
                     await self._continue_reindexing()

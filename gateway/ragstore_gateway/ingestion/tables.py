@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Float, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Float, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
@@ -157,6 +157,8 @@ class CollectionDocumentRow(Base):
     )
     revision: Mapped[str] = mapped_column(String(ID_LENGTH))
     chunks: Mapped[int]
+    has_keywords: Mapped[bool] = mapped_column(server_default=false())
+    """Whether they are in the keyword index of the collection."""
 
 
 class RemovalRow(Base):

@@ -24,6 +24,7 @@ from ragstore_gateway.ingestion.tables import (
     IngestionPayloadRow,
     IngestionRow,
 )
+from ragstore_gateway.keywords.keyword_index import drop_keywords
 
 PENDING: Final = "pending"
 PROCESSING: Final = "processing"
@@ -213,6 +214,7 @@ async def retire(session: AsyncSession, collection: CollectionRow) -> None:
     add_removal(session, collection)
     # A write in flight may create it again. Its process removes it then, unless it is killed before.
     add_removal(session, collection, wait=LATE_REMOVAL)
+    await drop_keywords(session, collection.id)
     await session.delete(collection)
 
 

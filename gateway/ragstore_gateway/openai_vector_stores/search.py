@@ -78,11 +78,11 @@ class StoreSearch:
         wheres = [None] if filter_ is None else await self._documents(base_id, filter_)
         queries = [BaseQuery(base, limit, min_score, where) for where in wheres]
         hits = await self._hits(questions, queries)
-        found = sorted(hits.values(), key=lambda hit: (-hit.score, hit.id))[:limit]
+        found = sorted(hits.values(), key=lambda hit: hit.place)[:limit]
         return VectorStoreSearchPage(questions, await self._results(found))
 
     async def _hits(self, questions: Sequence[str], queries: Sequence[BaseQuery]) -> Mapping[str, Hit]:
-        """The hits of all questions by id, each with its best score."""
+        """The hits of all questions by id, each with its best rank."""
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         searches = (self._retriever.search(question, queries, deadline) for question in questions)
         found: dict[str, Hit] = {}
@@ -94,7 +94,7 @@ class StoreSearch:
                     timeout = result.error == "timeout"
                     raise RetrievalFailed(f"The search {'did not complete in time' if timeout else 'failed'}")
                 for hit in result.hits:
-                    if hit.id not in found or hit.score > found[hit.id].score:
+                    if hit.id not in found or hit.rank > found[hit.id].rank:
                         found[hit.id] = hit
         return found
 

@@ -17,9 +17,11 @@ from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.revisions import Revisions
 from ragstore_gateway.ingestion.strays import Strays
+from ragstore_gateway.keywords.keyword_index import KeywordIndex
 from ragstore_gateway.retrieval.assistant import AssistantServices
 from ragstore_gateway.retrieval.assistant_catalog import Assistants
 from ragstore_gateway.retrieval.http_calls import HttpCalls
+from ragstore_gateway.retrieval.hybrid_search import HybridSearch
 from ragstore_gateway.retrieval.ranking import Ranking
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
 from ragstore_gateway.retrieval.tasks import TaskRetrieval
@@ -58,7 +60,8 @@ class RetrievalServices:
     ) -> None:
         revisions = Revisions(database)
         self._strays = Strays(collections, revisions)
-        self.retriever = KnowledgeRetriever(collections, VisibleSearch(revisions), self._strays)
+        hybrid = HybridSearch(VisibleSearch(revisions), KeywordIndex(database), revisions)
+        self.retriever = KnowledgeRetriever(collections, hybrid, self._strays)
         try:
             self.http_calls = HttpCalls(settings.allowed_http_call_hosts, embeddings.secrets)
         except ValueError:

@@ -54,11 +54,11 @@ def fit(candidates: Sequence[Candidate], max_characters: int, *, ranked: bool) -
         candidates: the passages.
         max_characters: maximum number of characters of `formatted`.
         ranked: whether the order is that of a ranking; otherwise the passages of each base are together, and a higher
-            score is better.
+            rank is better.
     """
     order = list(range(len(candidates)))
     if not ranked:
-        order.sort(key=lambda index: -candidates[index].hit.score)
+        order.sort(key=lambda index: candidates[index].hit.place[:2])
     chosen: dict[int, Candidate] = {}
     headed: set[str] = set()
     left = max_characters

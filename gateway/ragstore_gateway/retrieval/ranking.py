@@ -96,7 +96,7 @@ def capped(candidates: Iterable[Candidate], max_results: dict[str, int]) -> list
 def _best(candidates: Sequence[Candidate]) -> list[Candidate]:
     if len(candidates) <= MAX_CANDIDATES:
         return list(candidates)
-    return sorted(candidates, key=lambda each: -each.hit.score)[:MAX_CANDIDATES]
+    return sorted(candidates, key=lambda each: each.hit.place[:2])[:MAX_CANDIDATES]
 
 
 def _passage(index: int, each: Candidate, embedding: Vector | None = None) -> Passage:

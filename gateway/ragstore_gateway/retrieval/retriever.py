@@ -18,7 +18,7 @@ from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.retrieval import metrics
-from ragstore_gateway.retrieval.visible_search import VisibleSearch, narrowed
+from ragstore_gateway.retrieval.hybrid_search import CollectionSearch, HybridSearch, candidates_of
 from ragstore_gateway.vector_stores.vector_store import Hit, Vector
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ class BaseQuery:
         """Memory for the largest result, as far as it is known before the search."""
         body = self.base.body
         characters = body.chunk_size * (CHARACTERS_PER_TOKEN if body.chunk_unit == "tokens" else 1)
-        return self.max_results * characters * BYTES_PER_CHARACTER
+        rankings = 2 if body.retrieval == "hybrid" else 1
+        return rankings * candidates_of(self.max_results) * characters * BYTES_PER_CHARACTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class _Vectors:
     """The vectors of one question: one for each model, computed once."""
 
     def __init__(self, question: str) -> None:
-        self._question = question
+        self.question = question
         self._tasks: dict[int, tuple[Embedder, asyncio.Task[Vector]]] = {}
 
     async def of(self, embedder: Embedder) -> Vector:
@@ -99,7 +100,7 @@ class _Vectors:
             task.cancel()
 
     async def _embed(self, embedder: Embedder) -> Vector:
-        vector: Vector = (await embedder.embed([self._question], "query"))[0]
+        vector: Vector = (await embedder.embed([self.question], "query"))[0]
         return vector
 
 
@@ -108,13 +109,13 @@ class KnowledgeRetriever:
 
     Args:
         collections: the collections of the bases.
-        visible: searches a collection for visible chunks.
+        hybrid: searches a collection.
         strays: removes chunks that belong to no revision.
     """
 
-    def __init__(self, collections: Collections, visible: VisibleSearch, strays: Strays) -> None:
+    def __init__(self, collections: Collections, hybrid: HybridSearch, strays: Strays) -> None:
         self._collections = collections
-        self._visible = visible
+        self._hybrid = hybrid
         self._strays = strays
 
     async def search(self, question: str, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
@@ -189,12 +190,17 @@ class KnowledgeRetriever:
 
     async def _visible_hits(self, vectors: _Vectors, query: BaseQuery, collection: Collection) -> Sequence[Hit]:
         vector = await vectors.of(self._collections.embedder(collection))
-        store = self._collections.open(collection)
-
-        async def fetch(limit: int, clause: Where | None) -> list[Hit]:
-            where = narrowed(query.where, clause)
-            return await store.search(vector, limit, min_score=query.min_score, where=where)
-
-        found = await self._visible.search(query.base.id, fetch, query.max_results)
+        found = await self._hybrid.search(
+            CollectionSearch(
+                collection,
+                self._collections.open(collection),
+                query.base.body,
+                vectors.question,
+                vector,
+                query.max_results,
+                query.min_score,
+                query.where,
+            )
+        )
         self._strays.report(collection, vector, found.invisible)
         return found.visible

@@ -70,7 +70,7 @@ class KnowledgeBaseHit(Struct, frozen=True, rename="camel"):
 
 
 class KnowledgeBaseHits(Struct, frozen=True):
-    """The passages that were found, by descending relevance."""
+    """The passages that were found, the best one first."""
 
     results: list[KnowledgeBaseHit]
 
@@ -90,7 +90,10 @@ async def query_knowledge_base(
     retriever: RetrieverDependency,
     settings: SettingsDependency,
 ) -> KnowledgeBaseHits:
-    """The passages that are nearest to a question. `maxResults` and `minScore` are the base's own by default."""
+    """The passages that fit a question best, by its vector and its words.
+
+    `maxResults` and `minScore` are the base's own by default.
+    """
     data = decode_configuration(KnowledgeBaseQuery, await request.body())
     language.parse(data.where)  # also if the base is empty, and before the question is embedded
     base = await knowledge_bases.read(id)

@@ -39,6 +39,10 @@ class DeferredStore:
         """Find the nearest records."""
         return await (await self._store()).search(vector, limit, min_score=min_score, where=where)
 
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+        """Compare records with a vector."""
+        return await (await self._store()).compare(vector, ids)
+
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""
         return await (await self._store()).delete(where)

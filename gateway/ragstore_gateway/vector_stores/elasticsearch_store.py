@@ -21,7 +21,7 @@ from ragstore_gateway.vector_stores.engine import Adapter
 from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch, empty_if_missing
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import field_name, physical_name
-from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
+from ragstore_gateway.vector_stores.ranking import cosine_relevance, relevance, search_ranked
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import ElasticsearchParameters
 from ragstore_gateway.vector_stores.tokens import token
@@ -50,6 +50,15 @@ class _Found(Struct, rename={"id": "_id", "score": "_score", "source": "_source"
     id: str
     score: float
     source: _Source
+
+
+class _StoredSource(_Source):
+    vector: list[float]
+
+
+class _Stored(Struct, rename={"id": "_id", "source": "_source"}):
+    id: str
+    source: _StoredSource
 
 
 class _Outcome(Struct):
@@ -195,6 +204,23 @@ class ElasticsearchStore:
         with empty_if_missing():
             async with self._calls() as client:
                 return await search_ranked(fetch, limit, min_score)
+        return []
+
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+        """Compare records with a vector."""
+        query = unit_vector(vector, self._dimension)
+        if not ids:
+            return []
+        with empty_if_missing():
+            async with self._calls() as client:
+                found = await client.mget(
+                    index=self._alias, ids=list(ids), source_includes=["text", "metadata", "vector"]
+                )
+                records = [convert(each, _Stored) for each in found["docs"] if each.get("found")]
+                return [
+                    Hit(each.id, each.source.text, cosine_relevance(query, each.source.vector), each.source.metadata)
+                    for each in records
+                ]
         return []
 
     async def delete(self, where: Where) -> int:

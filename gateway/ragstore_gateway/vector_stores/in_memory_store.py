@@ -57,6 +57,14 @@ class InMemoryCollection:
         """
         return [row for row, record in enumerate(self.records) if language.matches(where, record.metadata)]
 
+    def rows_of(self, ids: Sequence[str]) -> list[int]:
+        """The rows of records.
+
+        Args:
+            ids: their ids. An id without a record is skipped.
+        """
+        return [self._rows[id] for id in dict.fromkeys(ids) if id in self._rows]
+
     def remove(self, rows: Sequence[int]) -> None:
         """Remove rows.
 
@@ -114,6 +122,12 @@ class InMemoryStore:
             return []
         return ranked(await asyncio.to_thread(_hits, found, parsed, query), min(limit, MAX_HITS), min_score)
 
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+        """Compare records with a vector."""
+        query = unit_vector(vector, self._dimension)
+        found = self._collections.get(self._name)
+        return [] if found is None else await asyncio.to_thread(_compared, found, ids, query)
+
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""
         filters.parse_deletion(where)
@@ -145,11 +159,19 @@ def _put(collection: InMemoryCollection, records: Sequence[Record]) -> None:
 
 def _hits(collection: InMemoryCollection, where: language.Where | None, query: NDArray[np.float32]) -> list[Hit]:
     with collection.lock:
-        rows = collection.rows(where)
-        if not rows:
-            return []
-        scores = collection.vectors[rows] @ query
-        return [_hit(collection.records[row], float(score)) for row, score in zip(rows, scores, strict=True)]
+        return _scored(collection, collection.rows(where), query)
+
+
+def _compared(collection: InMemoryCollection, ids: Sequence[str], query: NDArray[np.float32]) -> list[Hit]:
+    with collection.lock:
+        return _scored(collection, collection.rows_of(ids), query)
+
+
+def _scored(collection: InMemoryCollection, rows: Sequence[int], query: NDArray[np.float32]) -> list[Hit]:
+    if not rows:
+        return []
+    scores = collection.vectors[rows] @ query
+    return [_hit(collection.records[row], float(score)) for row, score in zip(rows, scores, strict=True)]
 
 
 def _delete(collection: InMemoryCollection, where: language.Where | None) -> int:

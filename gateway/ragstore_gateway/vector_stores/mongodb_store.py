@@ -27,7 +27,7 @@ from ragstore_gateway.vector_stores.engine import Adapter
 from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import field_name, metadata_key, physical_name
-from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
+from ragstore_gateway.vector_stores.ranking import cosine_relevance, relevance, search_ranked
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import MongodbParameters
 from ragstore_gateway.vector_stores.tokens import key_tokens, metadata_tokens
@@ -201,6 +201,16 @@ class MongodbStore:
 
         async with self._collection() as collection:
             return await search_ranked(fetch, limit, min_score)
+
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+        """Compare records with a vector."""
+        query = unit_vector(vector, self._dimension)
+        fields = {"text": 1, "metadata": 1, "vector": 1}
+        async with self._collection() as collection:
+            found = [each async for each in collection.find({"_id": {"$in": list(ids)}}, fields)]
+        # The score of the index is that of `dotProduct`, which is the relevance.
+        scores = [cosine_relevance(query, each["vector"].as_vector().data) for each in found]
+        return [_hit(convert(each | {"score": score}, _Found)) for each, score in zip(found, scores, strict=True)]
 
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""

@@ -216,6 +216,22 @@ class PgvectorStore:
                 return await search_ranked(fetch, limit, min_score)
         return []
 
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+        """Compare records with a vector."""
+        arguments = {"vector": _literal(unit_vector(vector, self._dimension)), "ids": list(ids)}
+        statement = (
+            "SELECT id::text, content, metadata, -(embedding <#> %(vector)s::vector) AS cosine "  # noqa: S608 - a checked name
+            f"FROM {self._table} WHERE id = ANY(%(ids)s::uuid[])"
+        )
+        with empty_if_missing():
+            async with self._transaction() as connection:
+                found = await connection.exec_driver_sql(statement, arguments)
+                return [
+                    Hit(row["id"], row["content"], relevance(row["cosine"]), row["metadata"])
+                    for row in found.mappings()
+                ]
+        return []
+
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""
         condition = _Condition()

@@ -202,6 +202,23 @@ class QdrantStore:
                 return await self._call(client, filter_, call)
         return []
 
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+        """Compare records with a vector."""
+        query = unit_vector(vector, self._dimension).tolist()
+        if not ids:
+            return []
+        with empty_if_missing():
+            async with self._connection() as connection:
+                # Among so few points, Qdrant compares all.
+                found = await connection.client.query_points(
+                    self._name,
+                    query,
+                    query_filter=QdrantFilter(must=[HasIdCondition(has_id=list(ids))]),
+                    limit=len(ids),
+                )
+                return [_hit(point) for point in found.points]
+        return []
+
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects. They are counted before."""
         filter_ = filters.parse_deletion(where)

@@ -13,7 +13,7 @@ from ragstore_client import AsyncClient, HnswParameters, NewDocument, NotFound, 
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.vector_stores import filters
 from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch, empty_if_missing
-from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
+from ragstore_gateway.vector_stores.ranking import cosine_relevance, relevance, search_ranked
 from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
@@ -96,6 +96,21 @@ class RagstoreStore:
         with empty_if_missing():
             async with self._calls() as client:
                 return await search_ranked(fetch, limit, min_score, MAX_HITS)
+        return []
+
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+        """Compare records with a vector."""
+        query = unit_vector(vector, self._dimension)
+        if not ids:
+            return []
+        with empty_if_missing():
+            async with self._calls() as client:
+                found = await client.get_documents(self._name, list(ids), include_embeddings=True)
+                return [
+                    Hit(each.id, each.text, cosine_relevance(query, each.embedding), _scalars(each.metadata))
+                    for each in found
+                    if each.embedding is not None
+                ]
         return []
 
     async def delete(self, where: Where) -> int:

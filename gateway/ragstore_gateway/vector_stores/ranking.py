@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit
+import numpy as np
+
+from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Vector
 
 DECIMALS: Final = 6
 """Decimals of a score. Engines compute with float32, in different orders: their results differ in the seventh."""
@@ -17,6 +19,16 @@ MAX_FETCHED: Final = 10_000
 def relevance(cosine: float) -> float:
     """The relevance of a cosine: (1 + cosine) / 2, within 0 and 1."""
     return round(min(max((1.0 + cosine) / 2, 0.0), 1.0), DECIMALS)
+
+
+def cosine_relevance(query: Vector, embedding: Sequence[float] | Vector) -> float:
+    """The relevance of a record whose vector was read.
+
+    Args:
+        query: the vector of the question, of length 1 or zeros.
+        embedding: the vector of the record, likewise.
+    """
+    return relevance(float(query @ np.asarray(embedding, dtype=np.float32)))
 
 
 def ranked(hits: Iterable[Hit], limit: int, min_score: float) -> list[Hit]:

@@ -43,12 +43,20 @@ class Hit:
 
     Attributes:
         score: its relevance, (1 + cosine) / 2, from 0 to 1, in every store.
+        rank: its place among the hits of several knowledge bases, which may have different models: a higher one is
+            better. A vector store leaves it at 0.
     """
 
     id: str
     text: str
     score: float
     metadata: Mapping[str, MetadataValue]
+    rank: float = 0.0
+
+    @property
+    def place(self) -> tuple[float, float, str]:
+        """The key by which hits are sorted, the best one first."""
+        return -self.rank, -self.score, self.id
 
 
 class VectorStore(Protocol):
@@ -93,6 +101,20 @@ class VectorStore(Protocol):
         Raises:
             DimensionMismatch: the vector has another dimension.
             InvalidRequest: the filter is not one of the language.
+        """
+
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+        """Compare records with a vector.
+
+        Args:
+            vector: the vector of the question.
+            ids: at most `MAX_HITS` ids. An id without a record is skipped.
+
+        Returns:
+            The records as hits, in any order.
+
+        Raises:
+            DimensionMismatch: the vector has another dimension.
         """
 
     async def delete(self, where: Where) -> int:

@@ -64,7 +64,7 @@ class State:
         )
         self.engine = NoEngine()
         removals = Removals(database, knowledge.vector_stores)
-        self.supervisor = Supervisor(database, cast(DbosJobs, self.engine), removals, 0.0)
+        self.supervisor = Supervisor(database, cast(DbosJobs, self.engine), removals, cast(Any, None), 0.0)
         self.files = Files(database, 1000)
         self.store_files = StoreFiles(database, self.bases, self.ingestion, self.files)
         self.stores = Stores(database, self.bases, cast(Any, None))

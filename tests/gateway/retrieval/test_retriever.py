@@ -76,7 +76,7 @@ async def test_room_for_the_largest_result_is_reserved_before_the_search_and_the
     await budget.take(holder, 50_000_000)
 
     with request_shares(budget, Share(), response):
-        searching = asyncio.create_task(search(knowledge, base, max_results=200))
+        searching = asyncio.create_task(search(knowledge, base, max_results=100))
         await asyncio.sleep(0.2)
         assert not searching.done()
         budget.release(holder)

@@ -1,0 +1,99 @@
+"""`KeywordBackfill`: indexes the words of documents that an earlier version has ingested."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import Final
+
+import numpy as np
+import sqlalchemy as sa
+import structlog
+
+from ragstore.kit.errors import ServiceError
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.ingestion.collections import Collection, Collections
+from ragstore_gateway.ingestion.tables import CollectionDocumentRow
+from ragstore_gateway.ingestion.transactions import lock_base
+from ragstore_gateway.keywords.keyword_index import IndexedChunk, put_keywords
+from ragstore_gateway.keywords.words import words
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_HITS, REVISION_KEY, Hit
+
+BATCH: Final = 50
+RUN_SECONDS: Final = 2.0
+"""How long one run takes about, so that the other work of the supervisor goes on."""
+
+INDEXES: Final = MAX_HITS // 4
+"""Number of values of `chunk_index` that one call reads: `layers` has three chunks with one value."""
+
+_log = structlog.get_logger(__name__)
+
+
+class KeywordBackfill:
+    """Reads the chunks from the vector stores, whose texts are the ones that searches return.
+
+    Args:
+        collections: the collections of all bases.
+    """
+
+    def __init__(self, database: Database, collections: Collections) -> None:
+        self._database = database
+        self._collections = collections
+
+    async def run(self) -> None:
+        """Index documents, until there are no more or the time is over.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        end = monotonic() + RUN_SECONDS
+        missing = sa.select(CollectionDocumentRow).where(CollectionDocumentRow.has_keywords.is_(False)).limit(BATCH)
+        while monotonic() < end:
+            async with self._database.reading() as session:
+                rows = list(await session.scalars(missing))
+            if not rows:
+                return
+            found = {each.id: each for each in await self._collections.load({row.collection_id for row in rows})}
+            for row in rows:
+                collection = found.get(row.collection_id)
+                if collection is None:
+                    continue
+                try:
+                    hits = await self._hits(collection, row)
+                except ServiceError as error:
+                    _log.warning("keywords not indexed", base=collection.base_id, error=error.code)
+                    return
+                await self._put(collection, row, hits)
+
+    async def _hits(self, collection: Collection, row: CollectionDocumentRow) -> list[Hit]:
+        """All chunks of a document."""
+        store = self._collections.open(collection)
+        vector = np.ones(collection.dimension or 1, dtype=np.float32)
+        found: dict[str, Hit] = {}
+        for first in range(0, row.chunks, INDEXES):
+            hits = await store.search(
+                vector,
+                MAX_HITS,
+                where={
+                    DOCUMENT_KEY: row.document_id,
+                    REVISION_KEY: row.revision,
+                    "chunk_index": {"$gte": first, "$lt": first + INDEXES},
+                },
+            )
+            found |= {hit.id: hit for hit in hits}
+        return list(found.values())
+
+    async def _put(self, collection: Collection, row: CollectionDocumentRow, hits: list[Hit]) -> None:
+        chunks = await asyncio.to_thread(lambda: [_indexed(hit) for hit in hits])
+        async with self._database.session() as session:
+            await lock_base(session, collection.base_id)
+            stored = await session.get(CollectionDocumentRow, (row.collection_id, row.document_id))
+            if stored is None or stored.revision != row.revision or stored.has_keywords:
+                return
+            stored.has_keywords = True
+            await put_keywords(session, collection.id, row.document_id, chunks)
+
+
+def _indexed(hit: Hit) -> IndexedChunk:
+    heading = str(hit.metadata.get("section_heading", ""))
+    return IndexedChunk(hit.id, list(words(hit.text if heading in hit.text else f"{heading} {hit.text}")))

@@ -1,0 +1,233 @@
+"""`KeywordIndex`: which chunks of the visible revisions have the words of a question."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.keywords.tables import KeywordChunkRow, KeywordIndexRow
+from ragstore_gateway.keywords.word_table import (
+    BATCH,
+    MAX_MATCHES,
+    Fts5Table,
+    IndexSize,
+    Ranked,
+    TsvectorTable,
+    WordTable,
+)
+from ragstore_gateway.keywords.words import words
+
+MAX_QUESTION_WORDS: Final = 32
+"""Maximum number of different words of a question that are searched for: the rarest ones."""
+
+MAX_LOOKED_UP: Final = 200
+"""Maximum number of different words of a question whose frequencies are read: the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedChunk:
+    """A chunk to be indexed.
+
+    Attributes:
+        id: its id in the vector collection.
+        words: its words.
+    """
+
+    id: str
+    words: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordHits:
+    """The chunks that keywords find.
+
+    Attributes:
+        scores: BM25 scores by the chunk's id, the highest first.
+        deviation: standard deviation of the scores of all chunks of the collection; 0 if nothing was found.
+    """
+
+    scores: dict[str, float]
+    deviation: float
+
+
+NOTHING: Final = KeywordHits({}, 0.0)
+
+
+async def put_keywords(
+    session: AsyncSession, collection_id: str, document_id: str, chunks: Sequence[IndexedChunk]
+) -> None:
+    """Index the chunks of a document, in place of those that are indexed.
+
+    Args:
+        session: the transaction that makes the chunks visible, with the base locked.
+        collection_id: the vector collection.
+        document_id: the document.
+        chunks: all its chunks.
+    """
+    index = await _index(session, collection_id)
+    table = _table(session, 0 if index is None else index.id)
+    if index is None:
+        index = KeywordIndexRow(collection_id=collection_id, last_number=0, chunks=0, words=0)
+        session.add(index)
+        await session.flush()
+        table = _table(session, index.id)
+        await table.create(session)
+    else:
+        await _remove(session, index, table, [document_id])
+    first = index.last_number + 1
+    for start in range(0, len(chunks), BATCH):
+        batch = list(enumerate(chunks[start : start + BATCH], first + start))
+        rows = [
+            {
+                "index_id": index.id,
+                "number": number,
+                "document_id": document_id,
+                "chunk_id": chunk.id,
+                "words": len(chunk.words),
+            }
+            for number, chunk in batch
+        ]
+        await session.execute(sa.insert(KeywordChunkRow), rows)
+        await table.add(session, [(number, chunk.words) for number, chunk in batch])
+    index.last_number += len(chunks)
+    index.chunks += len(chunks)
+    index.words += sum(len(chunk.words) for chunk in chunks)
+
+
+async def remove_keywords(session: AsyncSession, collection_id: str, document_ids: Sequence[str]) -> None:
+    """Remove documents from an index.
+
+    Args:
+        session: the transaction that deletes the documents, with the base locked.
+        collection_id: the vector collection.
+        document_ids: the documents. Those that are not indexed are skipped.
+    """
+    index = await _index(session, collection_id)
+    if index is not None:
+        await _remove(session, index, _table(session, index.id), document_ids)
+
+
+async def drop_keywords(session: AsyncSession, collection_id: str) -> None:
+    """Remove an index.
+
+    Args:
+        session: the transaction that removes the vector collection.
+        collection_id: the vector collection.
+    """
+    index = await _index(session, collection_id)
+    if index is not None:
+        await _table(session, index.id).drop(session)
+        await session.execute(sa.delete(KeywordChunkRow).where(KeywordChunkRow.index_id == index.id))
+        await session.delete(index)
+        await session.flush()
+
+
+class KeywordIndex:
+    """Searches the keyword indexes of collections.
+
+    Args:
+        database: the gateway's state.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def search(self, collection_id: str, question: str, limit: int) -> KeywordHits:
+        """Find the chunks that have most of the rare words of a question.
+
+        Args:
+            collection_id: the vector collection.
+            question: the question.
+            limit: maximum number of chunks.
+        """
+        given = list(dict.fromkeys(reversed(list(words(question)))))[:MAX_LOOKED_UP]
+        if not given:
+            return NOTHING
+        try:
+            async with self._database.reading() as session:
+                index = await _index(session, collection_id)
+                if index is None:
+                    return NOTHING
+                table = _table(session, index.id)
+                chosen = _chosen(await table.frequencies(session, given))
+                if not chosen:
+                    return NOTHING
+                ranked = await table.ranked(session, chosen, IndexSize(index.chunks, index.words), limit)
+                return await self._hits(session, index.id, ranked)
+        except ProgrammingError as error:
+            if getattr(error.orig, "sqlstate", None) != UNDEFINED_TABLE:
+                raise
+            # The collection was retired since its row was read.
+            return NOTHING
+
+    async def sample(self, collection_id: str, count: int) -> list[str]:
+        """The ids of chunks of a collection, chosen at random.
+
+        Args:
+            collection_id: the vector collection.
+            count: maximum number of chunks.
+        """
+        async with self._database.reading() as session:
+            index = await _index(session, collection_id)
+            if index is None:
+                return []
+            last = index.last_number
+            numbers = random.sample(range(1, last + 1), min(count, last))
+            query = sa.select(KeywordChunkRow.chunk_id).where(
+                KeywordChunkRow.index_id == index.id, KeywordChunkRow.number.in_(numbers)
+            )
+            return list(await session.scalars(query))
+
+    async def _hits(self, session: AsyncSession, index_id: int, ranked: Ranked) -> KeywordHits:
+        ids: dict[int, str] = {}
+        numbers = list(ranked.scores)
+        for start in range(0, len(numbers), BATCH):
+            query = sa.select(KeywordChunkRow.number, KeywordChunkRow.chunk_id).where(
+                KeywordChunkRow.index_id == index_id, KeywordChunkRow.number.in_(numbers[start : start + BATCH])
+            )
+            ids |= {row.number: row.chunk_id for row in await session.execute(query)}
+        return KeywordHits({ids[each]: score for each, score in ranked.scores.items() if each in ids}, ranked.deviation)
+
+
+UNDEFINED_TABLE: Final = "42P01"
+"""PostgreSQL's code of a table that does not exist."""
+
+
+def _chosen(frequencies: dict[str, int]) -> dict[str, int]:
+    """The rarest words, as many as lead to no more than `MAX_MATCHES` chunks, and at least one."""
+    chosen: dict[str, int] = {}
+    total = 0
+    for word, count in sorted(frequencies.items(), key=lambda each: (each[1], each[0]))[:MAX_QUESTION_WORDS]:
+        total += count
+        if chosen and total > MAX_MATCHES:
+            break
+        chosen[word] = count
+    return chosen
+
+
+async def _index(session: AsyncSession, collection_id: str) -> KeywordIndexRow | None:
+    return await session.scalar(sa.select(KeywordIndexRow).where(KeywordIndexRow.collection_id == collection_id))
+
+
+def _table(session: AsyncSession, index_id: int) -> WordTable:
+    is_postgresql = session.get_bind().dialect.name == "postgresql"
+    return TsvectorTable(index_id) if is_postgresql else Fts5Table(index_id)
+
+
+async def _remove(session: AsyncSession, index: KeywordIndexRow, table: WordTable, document_ids: Iterable[str]) -> None:
+    ids = list(document_ids)
+    for start in range(0, len(ids), BATCH):
+        own = sa.and_(KeywordChunkRow.index_id == index.id, KeywordChunkRow.document_id.in_(ids[start : start + BATCH]))
+        rows = (await session.execute(sa.select(KeywordChunkRow.number, KeywordChunkRow.words).where(own))).all()
+        if rows:
+            await table.remove(session, [row[0] for row in rows])
+            await session.execute(sa.delete(KeywordChunkRow).where(own))
+            index.chunks -= len(rows)
+            index.words -= sum(row[1] for row in rows)

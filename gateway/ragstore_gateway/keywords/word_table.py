@@ -1,0 +1,229 @@
+"""`WordTable`: the words of the chunks of one collection, with SQLite's FTS5 or a `tsvector` of PostgreSQL.
+
+Both rank by BM25 with the parameters of FTS5: k1 = 1.2, b = 0.75, and an inverse document frequency of at least 1e-6.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import Final, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+MAX_MATCHES: Final = 50_000
+"""Maximum number of chunks that a question ranks. Its most frequent words are left out, if there are others: they would
+decide nothing and take most of the time."""
+
+MAX_OCCURRENCES: Final = 255
+"""Maximum number of positions of a word that a `tsvector` keeps."""
+
+BATCH: Final = 500
+"""Maximum number of chunks in a statement."""
+
+K1: Final = 1.2
+B: Final = 0.75
+MIN_FREQUENCY_WEIGHT: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSize:
+    """The size of an index.
+
+    Attributes:
+        chunks: number of chunks.
+        words: number of words of all chunks.
+    """
+
+    chunks: int
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The best chunks for a question.
+
+    Attributes:
+        scores: their BM25 scores by number, the highest first.
+        deviation: standard deviation of the scores of all chunks; those without a word of the question have 0.
+    """
+
+    scores: Mapping[int, float]
+    deviation: float
+
+
+class WordTable(Protocol):
+    """The words of one index."""
+
+    async def create(self, session: AsyncSession) -> None:
+        """Create the table."""
+
+    async def drop(self, session: AsyncSession) -> None:
+        """Remove the table."""
+
+    async def add(self, session: AsyncSession, chunks: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Add chunks: their numbers and words."""
+
+    async def remove(self, session: AsyncSession, numbers: Sequence[int]) -> None:
+        """Remove chunks."""
+
+    async def frequencies(self, session: AsyncSession, words: Sequence[str]) -> dict[str, int]:
+        """How many chunks have each word. A word that none has is absent."""
+
+    async def ranked(
+        self, session: AsyncSession, frequencies: Mapping[str, int], size: IndexSize, limit: int
+    ) -> Ranked:
+        """Rank the chunks that have at least one of the words."""
+
+
+class Fts5Table:
+    """A virtual table of SQLite. See `WordTable`.
+
+    Args:
+        id: the id of the index.
+    """
+
+    def __init__(self, id: int) -> None:
+        self._name = f"keyword_words_{id}"
+
+    async def create(self, session: AsyncSession) -> None:
+        """Create the tables."""
+        # The texts are words already. The tokenizer must neither split nor change them.
+        tokenizer = "unicode61 remove_diacritics 0"
+        await session.execute(sa.text(f"CREATE VIRTUAL TABLE {self._name} USING fts5(words, tokenize = '{tokenizer}')"))
+        await session.execute(sa.text(f"CREATE VIRTUAL TABLE {self._name}_terms USING fts5vocab({self._name}, row)"))
+
+    async def drop(self, session: AsyncSession) -> None:
+        """Remove the tables."""
+        await session.execute(sa.text(f"DROP TABLE {self._name}_terms"))
+        await session.execute(sa.text(f"DROP TABLE {self._name}"))
+
+    async def add(self, session: AsyncSession, chunks: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Add chunks."""
+        insert = sa.text(f"INSERT INTO {self._name} (rowid, words) VALUES (:number, :words)")  # noqa: S608 - a number
+        rows = [{"number": number, "words": " ".join(words)} for number, words in chunks]
+        await session.execute(insert, rows)
+
+    async def remove(self, session: AsyncSession, numbers: Sequence[int]) -> None:
+        """Remove chunks."""
+        delete = sa.text(f"DELETE FROM {self._name} WHERE rowid = :number")  # noqa: S608 - a number
+        await session.execute(delete, [{"number": number} for number in numbers])
+
+    async def frequencies(self, session: AsyncSession, words: Sequence[str]) -> dict[str, int]:
+        """How many chunks have each word."""
+        query = sa.text(f"SELECT term, doc FROM {self._name}_terms WHERE term = :word")  # noqa: S608 - a number
+        found = [(await session.execute(query, {"word": word})).first() for word in words]
+        return {row[0]: row[1] for row in found if row is not None}
+
+    async def ranked(
+        self, session: AsyncSession, frequencies: Mapping[str, int], size: IndexSize, limit: int
+    ) -> Ranked:
+        """Rank the chunks that have at least one of the words."""
+        query = sa.text(
+            f"WITH matches AS MATERIALIZED (SELECT rowid, -bm25({self._name}) AS score "  # noqa: S608 - a number
+            f"FROM {self._name} WHERE {self._name} MATCH :words), "
+            "sums AS (SELECT sum(score) AS total, sum(score * score) AS squares FROM matches) "
+            "SELECT rowid, score, total, squares FROM matches, sums ORDER BY score DESC, rowid LIMIT :limit"
+        )
+        words = " OR ".join(f'"{word}"' for word in frequencies)
+        return _ranked(list(await session.execute(query, {"words": words, "limit": limit})), size)
+
+
+class TsvectorTable:
+    """A table of PostgreSQL. See `WordTable`.
+
+    PostgreSQL has no BM25. How often a word occurs is computed from `ts_rank`, which is the sum of 1/i² over the
+    occurrences, divided by its limit: the rest to the limit is 1 / (occurrences + 0.5), but for 1 %.
+
+    Args:
+        id: the id of the index.
+    """
+
+    def __init__(self, id: int) -> None:
+        self._name = f"keyword_words_{id}"
+
+    async def create(self, session: AsyncSession) -> None:
+        """Create the table."""
+        columns = "number bigint PRIMARY KEY, length integer NOT NULL, words tsvector NOT NULL"
+        await session.execute(sa.text(f"CREATE TABLE {self._name} ({columns})"))
+        await session.execute(sa.text(f"CREATE INDEX ON {self._name} USING gin (words)"))
+
+    async def drop(self, session: AsyncSession) -> None:
+        """Remove the table."""
+        await session.execute(sa.text(f"DROP TABLE {self._name}"))
+
+    async def add(self, session: AsyncSession, chunks: Sequence[tuple[int, Sequence[str]]]) -> None:
+        """Add chunks."""
+        insert = sa.text(
+            f"INSERT INTO {self._name} VALUES (:number, :length, CAST(:words AS tsvector))"  # noqa: S608 - a number
+        )
+        rows = [{"number": number, "length": len(words), "words": _tsvector(words)} for number, words in chunks]
+        await session.execute(insert, rows)
+
+    async def remove(self, session: AsyncSession, numbers: Sequence[int]) -> None:
+        """Remove chunks."""
+        delete = sa.text(f"DELETE FROM {self._name} WHERE number = ANY(:numbers)")  # noqa: S608 - a number
+        await session.execute(delete, {"numbers": list(numbers)})
+
+    async def frequencies(self, session: AsyncSession, words: Sequence[str]) -> dict[str, int]:
+        """How many chunks have each word; a number above `MAX_MATCHES` is one more than it."""
+        query = sa.text(
+            "SELECT word, found.count FROM unnest(CAST(:words AS text[])) AS word, "  # noqa: S608 - a number
+            f"LATERAL (SELECT count(*) FROM (SELECT 1 FROM {self._name} WHERE words @@ CAST(word AS tsquery) "
+            f"LIMIT {MAX_MATCHES + 1}) AS counted) AS found"
+        )
+        rows = await session.execute(query, {"words": list(words)})
+        return {word: count for word, count in rows if count}
+
+    async def ranked(
+        self, session: AsyncSession, frequencies: Mapping[str, int], size: IndexSize, limit: int
+    ) -> Ranked:
+        """Rank the chunks that have at least one of the words."""
+        query = sa.text(
+            "WITH given AS (SELECT word, weight FROM unnest(CAST(:words AS text[]), CAST(:weights AS float8[])) "  # noqa: S608 - a number
+            "AS given(word, weight)), "
+            "occurring AS (SELECT number, length, weight, "
+            "round(1 / greatest(1.6449340668482264 - 1.6449340668482264 * "
+            "ts_rank('{1,1,1,1}', words, CAST(word AS tsquery))::float8, 0.003) - 0.5) AS times "
+            f"FROM {self._name} JOIN given ON words @@ CAST(word AS tsquery)), "
+            "matches AS (SELECT number, sum(weight * times * :k / (times + :k1 * (:rest + :b * length / :mean))) "
+            "AS score FROM occurring GROUP BY number), "
+            "sums AS (SELECT sum(score) AS total, sum(score * score) AS squares FROM matches) "
+            "SELECT number, score, total, squares FROM matches, sums ORDER BY score DESC, number LIMIT :limit"
+        )
+        arguments = {
+            "words": list(frequencies),
+            "weights": [_frequency_weight(count, size.chunks) for count in frequencies.values()],
+            "k": K1 + 1,
+            "k1": K1,
+            "rest": 1 - B,
+            "b": B,
+            "mean": max(size.words / max(size.chunks, 1), 1.0),
+            "limit": limit,
+        }
+        return _ranked(list(await session.execute(query, arguments)), size)
+
+
+def _frequency_weight(count: int, chunks: int) -> float:
+    weight = log((chunks - count + 0.5) / (count + 0.5)) if count < chunks else 0.0
+    return max(weight, MIN_FREQUENCY_WEIGHT)
+
+
+def _tsvector(words: Sequence[str]) -> str:
+    """A `tsvector` as text. PostgreSQL's parser of texts would split words and drop some."""
+    counts = Counter(words)
+    return " ".join(
+        f"{word}:{','.join(map(str, range(1, min(count, MAX_OCCURRENCES) + 1)))}" for word, count in counts.items()
+    )
+
+
+def _ranked(rows: Sequence[sa.Row[int, float, float, float]], size: IndexSize) -> Ranked:
+    if not rows:
+        return Ranked({}, 0.0)
+    chunks = max(size.chunks, 1)
+    mean = float(rows[0][2]) / chunks
+    variance = float(rows[0][3]) / chunks - mean * mean
+    return Ranked({int(row[0]): float(row[1]) for row in rows}, sqrt(max(variance, 0.0)))
