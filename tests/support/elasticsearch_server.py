@@ -128,6 +128,16 @@ class ElasticsearchServer:
                 return self._bulk(name, query, body)
             case "POST", [name, "_search"]:
                 return self._search(self._index(name), body)
+            case "POST", [name, "_mget"]:
+                documents = self._index(name).documents
+                return {
+                    "docs": [
+                        {"_index": "i", "_id": id_, "found": True, "_source": documents[id_]}
+                        if id_ in documents
+                        else {"_index": "i", "_id": id_, "found": False}
+                        for id_ in body["ids"]
+                    ]
+                }
             case "POST", [name, "_count"]:
                 found = _selected(self._index(name), body["query"])
                 shards = {"total": 2, "successful": 2 - self.failed_shards, "skipped": 0, "failed": self.failed_shards}

@@ -28,6 +28,7 @@ from ragstore_gateway.ingestion.tables import (
     IngestionRow,
     RemovalRow,
 )
+from ragstore_gateway.keywords.tables import KeywordChunkRow, KeywordIndexRow
 from tests.support.fake_providers import FakeProvider, Received, json_response
 
 WAIT_SECONDS: Final = 60.0
@@ -322,6 +323,25 @@ class State:
             lines = texts.get(revision, "").split("\n")
             found.update(lines[position * BATCH : (position + 1) * BATCH])
         return {line.strip() for line in found if line.strip()}
+
+    def indexed(self, base_id: str) -> dict[str, set[str]]:
+        """The ids of the chunks in the keyword indexes of a base, by collection."""
+        query = (
+            sa.select(KeywordIndexRow.collection_id, KeywordChunkRow.chunk_id)
+            .join(KeywordIndexRow, KeywordIndexRow.id == KeywordChunkRow.index_id)
+            .join(CollectionRow, CollectionRow.id == KeywordIndexRow.collection_id)
+            .where(CollectionRow.base_id == base_id)
+        )
+        found: dict[str, set[str]] = {}
+        for collection_id, chunk_id in self.rows(query):
+            found.setdefault(collection_id, set()).add(chunk_id)
+        return found
+
+    def word_tables(self) -> set[str]:
+        """The tables of words. SQLite has further ones for each."""
+        with self.engine.connect() as connection:
+            names = sa.inspect(connection).get_table_names()
+        return {name for name in names if name.startswith("keyword_words") and name.rpartition("_")[2].isdigit()}
 
     def base_ids(self) -> set[str]:
         """The knowledge bases that have documents, collections or ingestions that have not ended."""

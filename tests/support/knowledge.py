@@ -46,7 +46,8 @@ class Knowledge:
         self.revisions = Revisions(database)
         self.visible_search = VisibleSearch(self.revisions)
         self.strays = Strays(self.collections, self.revisions)
-        self.hybrid_search = HybridSearch(self.visible_search, KeywordIndex(database), self.revisions)
+        self.keywords = KeywordIndex(database)
+        self.hybrid_search = HybridSearch(self.visible_search, self.keywords, self.revisions)
         self.retriever = KnowledgeRetriever(self.collections, self.hybrid_search, self.strays)
 
     async def base(self, name: str, texts: Sequence[str] = (), **fields: Any) -> Configuration[KnowledgeBase]:

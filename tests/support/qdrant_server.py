@@ -132,6 +132,12 @@ class _Points(PointsServicer):
         points = found.points if request.params.exact or not request.HasField("filter") else found.points[:-1]
         return messages.QueryResponse(result=[RestToGrpc.convert_scored_point(point) for point in points])
 
+    async def Get(self, request: Any, context: Any) -> Any:  # noqa: N802 - of the interface
+        await _require(self._local, request, context)
+        ids = [GrpcToRest.convert_point_id(id_) for id_ in request.ids]
+        found = await self._local.retrieve(request.collection_name, ids, with_vectors=True)
+        return messages.GetResponse(result=[RestToGrpc.convert_record(record) for record in found])
+
     async def _check_limits(self, request: Any, context: Any) -> None:
         server = self._server
         await server.check_filter(request, request.filter, context)

@@ -47,5 +47,6 @@ def words(text: str) -> Iterator[str]:
 def _plain(text: str) -> str:
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    # Lower case may be composed, although its capital was not.
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return "".join(character for character in decomposed if not unicodedata.combining(character))

@@ -76,13 +76,16 @@ class HybridSearch:
         visible: searches by vectors.
         keywords: searches by keywords.
         revisions: the revisions of documents.
+
+    Attributes:
+        calibrations: those of the collections.
     """
 
     def __init__(self, visible: VisibleSearch, keywords: KeywordIndex, revisions: Revisions) -> None:
         self._visible = visible
         self._keywords = keywords
         self._revisions = revisions
-        self._calibrations = Calibrations(keywords)
+        self.calibrations = Calibrations(keywords)
 
     async def search(self, search: CollectionSearch) -> FoundChunks:
         """Find the best visible chunks.
@@ -113,7 +116,7 @@ class HybridSearch:
         keywords, near, calibration = await asyncio.gather(
             self._by_keywords(search),
             self._by_vector(search),
-            self._calibrations.of(search.collection.id, search.store, search.vector),
+            self.calibrations.of(search.collection.id, search.store, search.vector),
         )
         known = {hit.id for hit in near.visible}
         best = list(keywords.scores)[: search.pool]

@@ -205,9 +205,12 @@ class MongodbStore:
     async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
         """Compare records with a vector."""
         query = unit_vector(vector, self._dimension)
-        fields = {"text": 1, "metadata": 1, "vector": 1}
+        stages: list[Document] = [
+            {"$match": {"_id": {"$in": list(ids)}}},
+            {"$project": {"text": 1, "metadata": 1, "vector": 1}},
+        ]
         async with self._collection() as collection:
-            found = [each async for each in collection.find({"_id": {"$in": list(ids)}}, fields)]
+            found = await (await collection.aggregate(stages)).to_list()
         # The score of the index is that of `dotProduct`, which is the relevance.
         scores = [cosine_relevance(query, each["vector"].as_vector().data) for each in found]
         return [_hit(convert(each | {"score": score}, _Found)) for each, score in zip(found, scores, strict=True)]

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import msgspec
 from grpc import StatusCode
@@ -37,6 +37,7 @@ from qdrant_client.models import (
     VectorParams,
 )
 from qdrant_client.models import Filter as QdrantFilter
+from qdrant_client.models import Record as QdrantRecord
 
 from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
@@ -46,7 +47,7 @@ from ragstore_gateway.vector_stores.engine import Adapter
 from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch, empty_if_missing
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import field_name, metadata_key, physical_name
-from ragstore_gateway.vector_stores.ranking import MAX_FETCHED, relevance, search_ranked
+from ragstore_gateway.vector_stores.ranking import MAX_FETCHED, cosine_relevance, relevance, search_ranked
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import QdrantParameters
 from ragstore_gateway.vector_stores.tokens import key_tokens, metadata_tokens
@@ -192,7 +193,7 @@ class QdrantStore:
                 points = found.points
                 if condition is not None and len(points) < count:
                     points = await self._all_points(client, query, condition, count, points)
-                return [_hit(point) for point in points]
+                return [_hit(point, relevance(point.score)) for point in points]
 
             return await search_ranked(fetch, limit, min_score, max_fetched)
 
@@ -204,19 +205,15 @@ class QdrantStore:
 
     async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
         """Compare records with a vector."""
-        query = unit_vector(vector, self._dimension).tolist()
+        query = unit_vector(vector, self._dimension)
         if not ids:
             return []
         with empty_if_missing():
             async with self._connection() as connection:
-                # Among so few points, Qdrant compares all.
-                found = await connection.client.query_points(
-                    self._name,
-                    query,
-                    query_filter=QdrantFilter(must=[HasIdCondition(has_id=list(ids))]),
-                    limit=len(ids),
-                )
-                return [_hit(point) for point in found.points]
+                found = await connection.client.retrieve(self._name, list(ids), with_vectors=True)
+                vectors = [cast(list[float], record.vector) for record in found]
+                scores = [cosine_relevance(query, each) for each in vectors]
+                return [_hit(record, score) for record, score in zip(found, scores, strict=True)]
         return []
 
     async def delete(self, where: Where) -> int:
@@ -368,11 +365,11 @@ def _payload(record: Record) -> dict[str, object]:
     }
 
 
-def _hit(point: ScoredPoint) -> Hit:
+def _hit(point: ScoredPoint | QdrantRecord, score: float) -> Hit:
     payload = point.payload or {}
     metadata = msgspec.convert(payload.get(METADATA, {}), _METADATA)
     decoded = {metadata_key(name): value for name, value in metadata.items()}
-    return Hit(str(point.id), str(payload.get(TEXT, "")), relevance(point.score), decoded)
+    return Hit(str(point.id), str(payload.get(TEXT, "")), score, decoded)
 
 
 def _numbers(key: str) -> str:

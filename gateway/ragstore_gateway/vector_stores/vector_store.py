@@ -108,7 +108,7 @@ class VectorStore(Protocol):
 
         Args:
             vector: the vector of the question.
-            ids: at most `MAX_HITS` ids. An id without a record is skipped.
+            ids: at most `MAX_HITS` different ids. An id without a record is skipped.
 
         Returns:
             The records as hits, in any order.

@@ -39,7 +39,9 @@ def test_the_shortest_knowledge_base_has_a_name_only_and_is_stored_with_its_defa
         "chunkOverlap": 64,
         "chunkUnit": "characters",
         "maxResults": 5,
-        "minScore": 0.6,
+        "minScore": 0.0,
+        "retrieval": "hybrid",
+        "keywordWeight": 0.3,
         "sources": [],
     }
 

@@ -317,6 +317,35 @@ async def test_an_invalid_filter_is_an_error_that_names_its_path(store: VectorSt
         assert [error.path for error in caught.value.field_errors] == [path]
 
 
+# Comparing
+
+
+async def test_records_are_compared_by_their_ids_with_the_scores_of_a_search(store: VectorStore) -> None:
+    await store.write([record(number, number / 10, f"text {number}", page=number) for number in range(6)])
+    searched = {hit.id: hit for hit in await store.search(QUESTION, 10)}
+    compared = await store.compare(QUESTION, [record_id(1), record_id(4), record_id(99)])
+    assert {hit.id for hit in compared} == {record_id(1), record_id(4)}
+    assert len(compared) == 2
+    for hit in compared:
+        expected = searched[hit.id]
+        assert (hit.text, hit.metadata) == (expected.text, expected.metadata)
+        assert hit.score == pytest.approx(expected.score, abs=2e-6)
+
+
+async def test_nothing_is_compared_in_a_collection_that_does_not_exist_or_without_ids(
+    engine: Engine, store: VectorStore, collection: str
+) -> None:
+    await store.write([record(1)])
+    assert await store.compare(QUESTION, []) == []
+    assert await (await engine.open(f"{collection}-absent")).compare(QUESTION, [record_id(1)]) == []
+
+
+async def test_a_vector_of_another_dimension_is_not_compared(store: VectorStore) -> None:
+    await store.write([record(1)])
+    with pytest.raises(DimensionMismatch):
+        await store.compare(np.ones(DIMENSION + 1, dtype=np.float32), [record_id(1)])
+
+
 # Deleting
 
 
