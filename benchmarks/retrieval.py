@@ -1,8 +1,8 @@
 """Quality of the gateway's retrieval on judged sets, through a running gateway with its defaults.
 
 `make bench-retrieval JUDGED=FOLDER` runs it, and prints the table of docs/retrieval.md. The folder has a file
-`NAME.json.gz` for each set: `{"docs": [{"id", "title", "text"}], "queries": [{"id", "text"}], "qrels": {query: {document:
-grade}}}`. A document is a file of its title and its text; the rank of a document is that of its best passage.
+`NAME.json.gz` for each set: `{"docs": [{"id", "title", "text"}], "queries": [{"id", "text"}], "qrels": {query:
+{document: grade}}}`. A document is a file of its title and its text; the rank of a document is that of its best passage.
 """
 
 from __future__ import annotations
@@ -144,9 +144,12 @@ class Bench:
 @contextmanager
 def started(folder: Path) -> Iterator[Bench]:
     """A gateway with its defaults."""
-    with running(start_gateway(folder, {"RAGSTORE_GATEWAY_INGESTION_MAX_WAITING": "100000"})) as gateway:
-        with httpx.Client(base_url=gateway.url, timeout=120) as http:
-            yield Bench(http)
+    environ = {"RAGSTORE_GATEWAY_INGESTION_MAX_WAITING": "100000"}
+    with (
+        running(start_gateway(folder, environ)) as gateway,
+        httpx.Client(base_url=gateway.url, timeout=120) as http,
+    ):
+        yield Bench(http)
 
 
 def rows(bench: Bench, judged: Path, model: str, names: Sequence[str]) -> Iterator[tuple[str, str, Evaluation]]:

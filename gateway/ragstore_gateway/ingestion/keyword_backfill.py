@@ -21,7 +21,7 @@ from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_HITS, 
 
 BATCH: Final = 50
 RUN_SECONDS: Final = 2.0
-"""How long one run takes about, so that the other work of the supervisor goes on."""
+"""How long one run takes about, so that the other work of the supervisor continues."""
 
 INDEXES: Final = MAX_HITS // 4
 """Number of values of `chunk_index` that one call reads: `layers` has three chunks with one value."""
@@ -41,7 +41,7 @@ class KeywordBackfill:
         self._collections = collections
 
     async def run(self) -> None:
-        """Index documents, until there are no more or the time is over.
+        """Index documents, until all are indexed or the time is over.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.

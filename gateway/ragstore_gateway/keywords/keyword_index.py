@@ -37,7 +37,6 @@ class IndexedChunk:
 
     Attributes:
         id: its id in the vector collection.
-        words: its words.
     """
 
     id: str
@@ -69,7 +68,6 @@ async def put_keywords(
         session: the transaction that makes the chunks visible, with the base locked.
         collection_id: the vector collection.
         document_id: the document.
-        chunks: all its chunks.
     """
     index = await _index(session, collection_id)
     table = _table(session, 0 if index is None else index.id)
@@ -144,7 +142,6 @@ class KeywordIndex:
 
         Args:
             collection_id: the vector collection.
-            question: the question.
             limit: maximum number of chunks.
         """
         given = list(dict.fromkeys(reversed(list(words(question)))))[:MAX_LOOKED_UP]
@@ -201,7 +198,7 @@ UNDEFINED_TABLE: Final = "42P01"
 
 
 def _chosen(frequencies: dict[str, int]) -> dict[str, int]:
-    """The rarest words, as many as lead to no more than `MAX_MATCHES` chunks, and at least one."""
+    """The rarest words that lead to `MAX_MATCHES` chunks at most, and at least one."""
     chosen: dict[str, int] = {}
     total = 0
     for word, count in sorted(frequencies.items(), key=lambda each: (each[1], each[0]))[:MAX_QUESTION_WORDS]:

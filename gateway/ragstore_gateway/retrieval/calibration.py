@@ -27,12 +27,7 @@ MAX_COLLECTIONS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The cosines of questions and chunks that have nothing to do with each other.
-
-    Attributes:
-        mean: their mean.
-        deviation: their standard deviation.
-    """
+    """The mean and the standard deviation of the cosines of questions and chunks that are not related."""
 
     mean: float
     deviation: float

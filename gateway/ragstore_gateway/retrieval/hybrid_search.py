@@ -90,11 +90,8 @@ class HybridSearch:
     async def search(self, search: CollectionSearch) -> FoundChunks:
         """Find the best visible chunks.
 
-        Args:
-            search: the search.
-
         Returns:
-            The chunks by descending rank, and what a search by vectors found that is not visible.
+            The chunks by descending rank, and those that a search by vectors found and that are not visible.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
@@ -111,7 +108,7 @@ class HybridSearch:
         """Search once.
 
         Returns:
-            What was found, and whether no document was replaced meanwhile.
+            The chunks, and whether no document was replaced meanwhile.
         """
         keywords, near, calibration = await asyncio.gather(
             self._by_keywords(search),

@@ -1,4 +1,4 @@
-"""What a word is, in texts and in questions."""
+"""Texts and questions are split into words in the same way."""
 
 from __future__ import annotations
 
