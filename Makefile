@@ -178,6 +178,10 @@ bench-gateway: $(VENV)/dev.stamp ## measure the gateway's chat (needs wrk): make
 	@command -v wrk > /dev/null || { echo "make bench-gateway needs wrk (Debian package wrk)"; exit 1; }
 	$(BIN)/python -m benchmarks.gateway $(BENCH)
 
+.PHONY: bench-retrieval
+bench-retrieval: $(VENV)/dev.stamp ## measure the quality of retrieval on judged sets: make bench-retrieval JUDGED=FOLDER
+	$(BIN)/python -m benchmarks.retrieval $(JUDGED)
+
 .PHONY: bench
 bench: $(VENV)/dev.stamp ## compare with direct calls to Chroma (needs wrk): make bench BENCH="--vectors FILE"
 	@command -v wrk > /dev/null || { echo "make bench needs wrk (Debian package wrk)"; exit 1; }

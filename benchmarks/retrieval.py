@@ -2,7 +2,7 @@
 
 `make bench-retrieval JUDGED=FOLDER` runs it, and prints the table of docs/retrieval.md. The folder has a file
 `NAME.json.gz` for each set: `{"docs": [{"id", "title", "text"}], "queries": [{"id", "text"}], "qrels": {query:
-{document: grade}}}`. A document is a file of its title and its text; the rank of a document is that of its best passage.
+{document: grade}}}`. A document is a file of its title and its text, and has the rank of its best passage.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ def rows(bench: Bench, judged: Path, model: str, names: Sequence[str]) -> Iterat
     for name in names:
         documents_file, questions_file = SETS[name]
         if documents_file not in bases:
-            documents = read_set(judged, documents_file).docs
+            # Two abstracts of Cranfield are empty.
+            documents = [each for each in read_set(judged, documents_file).docs if each.text.strip()]
             bases[documents_file] = bench.base(f"{documents_file} {model}", embeddingParameters={"model": model})
             seconds = bench.ingest(bases[documents_file], documents)
             print(f"{len(documents)} documents of {documents_file} in {seconds:.0f} s", flush=True)
