@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 from litestar.types import ControllerRouterHandler
 
 from ragstore.kit.auth.name_patterns import ALL_NAMES
@@ -41,6 +42,19 @@ from ragstore_gateway.vector_stores.vector_stores import VectorStores
 from ragstore_gateway.web.assembly import fetch_rules, url_check
 
 
+def with_model(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase | None) -> KnowledgeBase:
+    """A knowledge base as it is stored: with the name of its model.
+
+    Args:
+        body: the base as it is written.
+        before: the version before; None for a new base.
+    """
+    same = before is not None and before.embedding_provider == body.embedding_provider
+    known = before.embedding_parameters if before is not None and same else None
+    parameters = embeddings.with_model(body.embedding_provider, body.embedding_parameters, known)
+    return msgspec.structs.replace(body, embedding_parameters=dict(parameters))
+
+
 class KnowledgeServices:
     """Knowledge bases and assistants: what is stored, what runs in the background, and the routes.
 
@@ -62,7 +76,9 @@ class KnowledgeServices:
 
     def __init__(self, settings: Settings, store: Store, embeddings: Embeddings, extractor: Extractor) -> None:
         self.database = Database.from_settings(settings)
-        self.knowledge_bases = Configurations(self.database, "rags", KnowledgeBase)
+        self.knowledge_bases = Configurations(
+            self.database, "rags", KnowledgeBase, lambda body, before: with_model(embeddings, body, before)
+        )
         self.assistants = Configurations(self.database, "assistants", Assistant)
         access = store.access
         self.vector_stores = VectorStores(

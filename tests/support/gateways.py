@@ -11,6 +11,16 @@ from pathlib import Path
 from tests.support.pages import ROOT
 from tests.support.servers import Served, free_port, start_process
 
+FAST_MODEL = "builtin/wordllama"
+"""The model of the gateways of tests. That of new bases takes 170 times as long."""
+
+CHOOSING_A_MODEL = {
+    "RAGSTORE_GATEWAY_EMBEDDING_MODEL",
+    "RAGSTORE_GATEWAY_EMBEDDING_PROVIDER",
+    "EMBEDDER_BASE",
+    "MODEL_NAME",
+}
+
 
 def start_gateway(
     folder: Path,
@@ -38,6 +48,8 @@ def start_gateway(
         "RAGSTORE_GATEWAY_DATA_PATH": str(folder / "data"),
         **(environ or {}),
     }
+    if CHOOSING_A_MODEL.isdisjoint(settings):
+        settings["RAGSTORE_GATEWAY_EMBEDDING_MODEL"] = FAST_MODEL
     served = start_process(
         [*prefix, sys.executable, "-m", "ragstore_gateway", "serve"],
         f"http://127.0.0.1:{port}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Generic
@@ -50,12 +50,21 @@ class Configurations(Generic[T]):
         database: where they are.
         kind: their kind, which is a part of their path.
         type_: the struct of a version.
+        complete: returns a configuration as it is stored, from the one that is written and the version before; None
+            for configurations that are stored as they are written.
     """
 
-    def __init__(self, database: Database, kind: ConfigurationKind, type_: type[T]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        kind: ConfigurationKind,
+        type_: type[T],
+        complete: Callable[[T, T | None], T] | None = None,
+    ) -> None:
         self.kind: Final = kind
         self._database = database
         self._type: type[T] = type_
+        self._complete: Callable[[T, T | None], T] = complete or (lambda body, _: body)
         self._listeners: list[ConfigurationListener[T]] = []
 
     def add_listener(self, listener: ConfigurationListener[T]) -> None:
@@ -83,6 +92,7 @@ class Configurations(Generic[T]):
             NameTaken: another configuration has the name.
         """
         now = datetime.now(UTC)
+        body = self._complete(body, None)
         row = ConfigurationRow(
             id=str(uuid4()),
             kind=self.kind,
@@ -141,9 +151,10 @@ class Configurations(Generic[T]):
         now = datetime.now(UTC)
         async with self._writing(body.name) as session:
             await self._change(session, id, version, {"current_version": version + 1, "name": body.name}, now)
+            before = await self._read(session, id, version)
+            body = self._complete(body, before.body)
             session.add(_version(id, version + 1, body, now, created_by))
             await session.flush()
-            before = await self._read(session, id, version)
             after = await self._read(session, id, version + 1)
             for listener in self._listeners:
                 await listener.changed(session, before, after)

@@ -37,6 +37,9 @@ MODELS: Final[Mapping[str, BuiltinModel]] = {
 DEFAULT: Final = wordllama.NAME
 """The model of a configuration that names none. Stored configurations rely on it."""
 
+OF_NEW_BASES: Final = minilm.NAME
+"""The model of a new knowledge base that names none. It is stored with the base, which keeps it."""
+
 
 def builtin_name(model: str) -> str | None:
     """The name of a built-in model.

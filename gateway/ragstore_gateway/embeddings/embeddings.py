@@ -106,6 +106,7 @@ class Embeddings:
         self._slots: WeakValueDictionary[bytes, FairSemaphore] = WeakValueDictionary()
         self._builtin: dict[str, BuiltinEmbedder] = {}
         self._default: tuple[str, Parameters] = (LOCAL.name, LocalParameters())
+        self._of_new_bases = builtin.OF_NEW_BASES
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -151,6 +152,8 @@ class Embeddings:
     def set_default(self, provider: str, parameters: Mapping[str, object]) -> Embedder:
         """Choose the embedder of texts without a configuration of their own. A local model is loaded now.
 
+        A built-in model that is named here is also that of new knowledge bases that name none.
+
         Raises:
             InvalidRequest: they are not valid.
             ModelDamaged: the built-in model's files cannot be used.
@@ -158,6 +161,8 @@ class Embeddings:
         """
         converted = self.validate(provider, parameters)
         self._default = (provider, converted)
+        if isinstance(converted, LocalParameters) and "model" in parameters and converted.model in builtin.MODELS:
+            self._of_new_bases = converted.model
         if isinstance(converted, LocalParameters):
             if converted.model in builtin.MODELS:
                 self._load_builtin(converted.model)
@@ -166,6 +171,24 @@ class Embeddings:
                 local.load()
                 self._keep(provider, converted, local)
         return self.default
+
+    def with_model(
+        self, provider: str, parameters: Mapping[str, object], before: Mapping[str, object] | None
+    ) -> Mapping[str, object]:
+        """The parameters of a knowledge base that is written, with the model that it has from now on.
+
+        Args:
+            provider: the provider of the base.
+            parameters: the parameters, which may name no model.
+            before: the parameters of the version before, with the same provider; None for none.
+        """
+        if provider != LOCAL.name or "model" in parameters:
+            return parameters
+        if before is not None:
+            # Before models were stored with bases, there was one.
+            return {"model": before["model"], **parameters} if "model" in before else parameters
+        model = builtin.DEFAULT if "dimensions" in parameters else self._of_new_bases
+        return {"model": model, **parameters}
 
     @property
     def default(self) -> Embedder:
