@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
+from uuid import UUID, uuid5
 
 import httpx
 import msgspec
@@ -336,6 +337,17 @@ class State:
         for collection_id, chunk_id in self.rows(query):
             found.setdefault(collection_id, set()).add(chunk_id)
         return found
+
+    def visible(self, base_id: str) -> set[str]:
+        """The ids of the chunks of a base that searches may find."""
+        query = sa.select(DocumentRow.id, DocumentRow.current_revision, DocumentRow.chunks).where(
+            DocumentRow.base_id == base_id, DocumentRow.current_revision.is_not(None)
+        )
+        return {
+            str(uuid5(UUID(id), f"{revision}:{index}"))
+            for id, revision, chunks in self.rows(query)
+            for index in range(chunks)
+        }
 
     def word_tables(self) -> set[str]:
         """The tables of words. SQLite has further ones for each."""

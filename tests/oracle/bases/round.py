@@ -421,11 +421,19 @@ class Round:
         response = await self._gateway.read("reader", f"{_path(base)}/documents?limit=1000")
         listed = {each["name"]: each for each in response.json()["documents"]}
         self._compare_list(base, listed, {name: each.changes for name, each in base.documents.items()})
+        await asyncio.to_thread(self._compare_keywords, base)
         for name, document in base.documents.items():
             for content in document.visible - {None}:
                 assert content is not None
                 await self._search_chunks(base, name, content)
                 self.done["document compared at the end"] += 1
+
+    def _compare_keywords(self, base: Base) -> None:
+        """Compare the keyword index with the chunks of the visible revisions."""
+        indexed = [id for ids in self._gateway.state.indexed(base.id).values() for id in ids]
+        visible = self._gateway.state.visible(base.id)
+        if set(indexed) != visible or len(indexed) != len(visible):
+            raise Difference(f"{len(indexed)} chunks are in the keyword index, and {len(visible)} are visible")
 
     async def _search_chunks(self, base: Base, name: str, content: Content) -> None:
         """Search for the chunks of a document by their own texts: all of a small one, some of a large one."""
