@@ -27,6 +27,9 @@ from ragstore_gateway.keywords.words import words
 MAX_QUESTION_WORDS: Final = 32
 """Maximum number of different words of a question that are searched for: the rarest ones."""
 
+MIN_FREQUENT: Final = 1000
+"""Number of chunks up to which no word is too frequent."""
+
 MAX_LOOKED_UP: Final = 200
 """Maximum number of different words of a question whose frequencies are read: the last ones."""
 
@@ -153,7 +156,7 @@ class KeywordIndex:
                 if index is None:
                     return NOTHING
                 table = _table(session, index.id)
-                chosen = _chosen(await table.frequencies(session, given))
+                chosen = _chosen(await table.frequencies(session, given), index.chunks)
                 if not chosen:
                     return NOTHING
                 ranked = await table.ranked(session, chosen, IndexSize(index.chunks, index.words), limit)
@@ -197,13 +200,20 @@ UNDEFINED_TABLE: Final = "42P01"
 """PostgreSQL's code of a table that does not exist."""
 
 
-def _chosen(frequencies: dict[str, int]) -> dict[str, int]:
-    """The rarest words that lead to `MAX_MATCHES` chunks at most, and at least one."""
+def _chosen(frequencies: dict[str, int], chunks: int) -> dict[str, int]:
+    """The rarest words that lead to `MAX_MATCHES` chunks at most, and at least one.
+
+    Words that most chunks have are left out: they count nothing in BM25, and take most of the time.
+
+    Args:
+        frequencies: the number of chunks that have each word.
+        chunks: the number of all chunks.
+    """
     chosen: dict[str, int] = {}
     total = 0
     for word, count in sorted(frequencies.items(), key=lambda each: (each[1], each[0]))[:MAX_QUESTION_WORDS]:
         total += count
-        if chosen and total > MAX_MATCHES:
+        if chosen and (total > MAX_MATCHES or count > max(MIN_FREQUENT, chunks // 2)):
             break
         chosen[word] = count
     return chosen

@@ -183,6 +183,15 @@ async def test_frequent_words_are_left_out_beside_rare_ones(
     assert len(await search(database, "water", 30)) == 20
 
 
+async def test_words_of_most_chunks_are_left_out_beside_others(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put(database, {f"{chr(97 + number)}1": "water " + "kettle " * (number < 8) for number in range(20)})
+    monkeypatch.setattr(keyword_index, "MIN_FREQUENT", 5)
+    assert len(await search(database, "water kettle", 30)) == 8
+    assert len(await search(database, "water", 30)) == 20
+
+
 async def test_a_collection_without_an_index_has_no_hits(database: Database) -> None:
     assert await search(database, "kettle", collection="absent") == {}
 
