@@ -25,6 +25,7 @@ from ragstore_client.evaluation import Evaluation, Question, evaluate
 from tests.support.gateways import start_gateway
 from tests.support.servers import running
 
+CONVERSATIONS: Final = "MTRAG-UN, conversation"
 SETS: Final[Mapping[str, tuple[str, str]]] = {
     "Cranfield": ("cranfield", "cranfield"),
     "CISI": ("cisi", "cisi"),
@@ -33,6 +34,7 @@ SETS: Final[Mapping[str, tuple[str, str]]] = {
     "XQuAD, German questions, English texts": ("xquad-en", "xquad-de"),
     "FAQ, English": ("faq-en", "faq-en"),
     "MTRAG-UN, last message": ("mtragun-dev", "mtragun-dev"),
+    CONVERSATIONS: ("mtragun-dev", "mtragun-dev"),
 }
 """The files of the documents and of the questions, by name."""
 
@@ -52,11 +54,24 @@ class JudgedDocument(msgspec.Struct):
     title: str | None = None
 
 
+class Turn(msgspec.Struct):
+    """A message of a conversation."""
+
+    speaker: str
+    text: str
+
+
 class JudgedQuestion(msgspec.Struct):
-    """A question."""
+    """A question, and the turns of its conversation: the question is the last one."""
 
     id: str
     text: str
+    history: list[Turn] = []
+
+    @property
+    def earlier(self) -> list[str]:
+        """The earlier messages of the user."""
+        return [turn.text for turn in self.history[:-1] if turn.speaker == "user"]
 
 
 class JudgedSet(msgspec.Struct):
@@ -128,16 +143,21 @@ class Bench:
         found = [line.rpartition(" ") for line in lines if line.startswith(name + "{")]
         return Counter({labels: int(float(value)) for labels, _, value in found})
 
-    def found(self, base: str, question: str) -> list[str]:
+    def found(self, base: str, question: str, earlier: Sequence[str]) -> list[str]:
         """The documents that are found, the best one first."""
-        response = self._http.post(base + "/query", json={"query": question[:30_000], "maxResults": PASSAGES})
+        body = {"query": question, "earlier": earlier, "maxResults": PASSAGES}
+        response = self._http.post(base + "/query", json=body)
         response.raise_for_status()
         return [str(hit["metadata"]["document_name"]) for hit in response.json()["results"]]
 
-    def evaluated(self, base: str, questions: Sequence[Question]) -> Evaluation:
-        """The quality for questions."""
+    def evaluated(self, base: str, questions: Sequence[Question], earlier: Mapping[str, Sequence[str]]) -> Evaluation:
+        """The quality for questions.
+
+        Args:
+            earlier: the earlier messages of a conversation, by the id of the question.
+        """
         with ThreadPoolExecutor(THREADS) as threads:
-            rankings = list(threads.map(lambda each: self.found(base, each.text), questions))
+            rankings = list(threads.map(lambda each: self.found(base, each.text, earlier.get(each.id, ())), questions))
         return evaluate(questions, rankings)
 
 
@@ -173,9 +193,10 @@ def rows(bench: Bench, judged: Path, model: str, names: Sequence[str]) -> Iterat
             for each in given.queries
             if (relevant := {id: grade for id, grade in given.qrels.get(each.id, {}).items() if grade > 0})
         ]
+        earlier = {each.id: each.earlier for each in given.queries} if name == CONVERSATIONS else {}
         for retrieval in RETRIEVALS:
             bench.change(bases[documents_file], retrieval=retrieval)
-            yield name, retrieval, bench.evaluated(bases[documents_file], questions)
+            yield name, retrieval, bench.evaluated(bases[documents_file], questions, earlier)
 
 
 def main() -> None:

@@ -96,6 +96,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         model: the upstream's model for a `rag/` model that the upstream does not have.
         history: whether a `rag/` model receives the earlier messages of a conversation, or the question only.
         on_retrieval_failure: whether a chat continues without context when retrieval fails, or is 503.
+        rag_query: the texts of a conversation that assistants search for: `conversation`, the messages of the user, or
+            `last`, the last one. An assistant may choose another.
         rag_enabled: whether `rag/` models retrieve anything.
         rag_collections: the collections that `rag/` models search, separated by commas.
         rag_top_k: number of the nearest URLs whose best passages are in a prompt of a plain `rag/` model.
@@ -182,6 +184,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     model: str = ""
     history: Literal["keep", "drop"] = "keep"
     on_retrieval_failure: Literal["continue", "fail"] = "continue"
+    rag_query: Literal["conversation", "last"] = "conversation"
     rag_enabled: bool = True
     rag_collections: str = "memory"
     rag_top_k: Annotated[int, Meta(ge=1, le=333)] = 5

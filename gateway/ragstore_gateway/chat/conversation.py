@@ -16,6 +16,10 @@ MAX_QUESTION_BYTES: Final = 64 * 1024
 """Maximum size of a question, as UTF-8. A longer text is searched by its beginning, and the upstream gets all of it."""
 
 
+MAX_EARLIER_CHARACTERS: Final = 4000
+"""Maximum number of characters of the messages before a question that are searched for together with it."""
+
+
 class _MessageHead(Struct, frozen=True):
     role: str = ""
     content: Raw = Raw(b"null")
@@ -48,6 +52,8 @@ class Conversation:
         message: the fields of the last user message.
         other_parts: the parts of its content that are not text, such as images.
         whole: the whole text as JSON without quotes, if the question is its beginning; else empty.
+        earlier: the texts of the user messages before it, the oldest one first: the latest ones that have
+            `MAX_EARLIER_CHARACTERS` together.
     """
 
     question: str
@@ -56,6 +62,7 @@ class Conversation:
     message: dict[str, Raw]
     other_parts: Sequence[Raw]
     whole: bytes | memoryview = b""
+    earlier: Sequence[str] = ()
 
     def augmented(self, system: str, text: str, *, keep_history: bool) -> Raw:
         """The messages with context.
@@ -141,26 +148,44 @@ def read_conversation(messages: Raw | None) -> Generator[None, None, Conversatio
     try:
         given = _MESSAGES.decode(messages or b"[]")
         yield
-        last: int | None = None
+        of_user: list[int] = []
         for index, message in enumerate(given):
             # Every message must be one, also those before the question.
             if _HEAD.decode(message).role == "user":
-                last = index
+                of_user.append(index)
             yield
-        if last is None:
+        if not of_user:
             return None
+        last = of_user.pop()
         fields = _FIELDS.decode(given[last])
         yield
         texts, others = yield from _content(fields.get("content", Raw(b"null")))
         whole = texts[0] if len(texts) == 1 else memoryview(b"\\n".join(texts))
         yield
         question = beginning(whole, MAX_QUESTION_BYTES)
+        earlier = yield from _earlier([given[index] for index in of_user])
     except UNREADABLE:
         return None
     if not question.strip():
         return None
     is_cut = len(whole) > MAX_QUESTION_BYTES
-    return Conversation(question, given[:last], given[last + 1 :], fields, others, whole if is_cut else b"")
+    return Conversation(question, given[:last], given[last + 1 :], fields, others, whole if is_cut else b"", earlier)
+
+
+def _earlier(messages: Sequence[Raw]) -> Generator[None, None, list[str]]:
+    """The texts of the latest messages, in steps. Of a long one, the beginning."""
+    found: list[str] = []
+    left = MAX_EARLIER_CHARACTERS
+    for message in reversed(messages):
+        texts, _ = yield from _content(_HEAD.decode(message).content)
+        text = "\n".join(beginning(each, MAX_EARLIER_CHARACTERS) for each in texts)[:MAX_EARLIER_CHARACTERS]
+        if text.strip():
+            found.append(text)
+            left -= len(text)
+        yield
+        if left <= 0:
+            break
+    return found[::-1]
 
 
 def _content(content: Raw) -> Generator[None, None, tuple[list[memoryview], list[Raw]]]:

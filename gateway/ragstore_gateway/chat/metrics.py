@@ -35,6 +35,7 @@ RETRIEVAL_OUTCOMES: Final = (
     "no_question",
     "no_sources",
     "short_question",
+    "task",
     "timeout",
 )
 

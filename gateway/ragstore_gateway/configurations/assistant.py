@@ -168,6 +168,13 @@ class Assistant(_Configuration, frozen=True, kw_only=True):
         list[Name | WorkflowBase],
         Meta(max_length=MAX_WORKFLOW, description="The bases that its tasks may search, by name."),
     ] = []
+    query: Annotated[
+        Literal["", "conversation", "last"],
+        Meta(
+            description="The texts that are searched for: the messages of the user, or the last one; "
+            "empty means RAGSTORE_GATEWAY_RAG_QUERY."
+        ),
+    ] = ""
     http_calls: Annotated[
         dict[ShortName, HttpCall], Meta(max_length=MAX_HTTP_CALLS, description="Its httpCalls by name.")
     ] = {}

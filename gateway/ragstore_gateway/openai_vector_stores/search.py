@@ -26,6 +26,7 @@ from ragstore_gateway.openai_vector_stores.schemas import (
     VectorStoreSearchResult,
 )
 from ragstore_gateway.openai_vector_stores.tables import VectorStoreFileRow
+from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit, MetadataValue
 
@@ -84,7 +85,7 @@ class StoreSearch:
     async def _hits(self, questions: Sequence[str], queries: Sequence[BaseQuery]) -> Mapping[str, Hit]:
         """The hits of all questions by id, each with its best rank."""
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
-        searches = (self._retriever.search(question, queries, deadline) for question in questions)
+        searches = (self._retriever.search(Question(question), queries, deadline) for question in questions)
         found: dict[str, Hit] = {}
         for results in await asyncio.gather(*searches):
             for result in results:

@@ -19,12 +19,16 @@ from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.conversations.step import Step, TaskTrace
+from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.tasks import TaskContext, TaskRetrieval
 from ragstore_gateway.retrieval.workflow import Workflows
 from ragstore_gateway.settings import Settings, variable
 
 GRACE_SECONDS: Final = 0.5
 """Time beyond the limit of a retrieval, after which it is left even if a part of it does not end."""
+
+TASK_PREFIX: Final = "### Task:"
+"""Begins the requests of Open WebUI for titles, tags and follow-up questions. They are no questions to documents."""
 
 _log = structlog.get_logger(__name__)
 
@@ -92,11 +96,15 @@ class AssistantModel:
         if not settings.rag_enabled:
             metrics.retrieval("disabled")
             return self._augmentation(conversation, [], "disabled", failed=False, seconds=0.0)
+        question = Question.of(conversation, self._configuration.body.query or settings.rag_query)
+        if reason := unsearched(question):
+            metrics.retrieval(reason)
+            return self._augmentation(conversation, [], reason, failed=False, seconds=0.0)
         started = time.perf_counter()
-        contexts, error = await self._retrieve(conversation.question, caller)
+        contexts, error = await self._retrieve(question, caller)
         seconds = time.perf_counter() - started
         metrics.RETRIEVAL_SECONDS.observe(seconds)
-        reason = "" if any(context.passages for context in contexts) else error or _reason(contexts)
+        reason = "" if any(context.passages for context in contexts) else error or _reason(question, contexts)
         failed = reason in ("failed", "timeout")
         if failed:
             _log.warning("retrieval failed", reason=reason, assistant=self._configuration.id)
@@ -104,7 +112,7 @@ class AssistantModel:
         await self._services.record(self._step(caller, contexts))
         return self._augmentation(conversation, contexts, reason, failed=failed, seconds=seconds)
 
-    async def _retrieve(self, question: str, caller: Caller) -> tuple[list[TaskContext], str]:
+    async def _retrieve(self, question: Question, caller: Caller) -> tuple[list[TaskContext], str]:
         """The contexts of the tasks, and the reason if there are none."""
         limit = self._services.settings.rag_timeout_seconds
         deadline = asyncio.get_running_loop().time() + limit
@@ -179,12 +187,21 @@ def _numbered(contexts: Sequence[TaskContext]) -> list[ContextPassage]:
     return [msgspec.structs.replace(passage, number=number) for number, passage in enumerate(given, 1)]
 
 
-def _reason(contexts: Sequence[TaskContext]) -> str:
+def unsearched(question: Question) -> str:
+    """Why nothing is searched for: `task` or `short_question`; empty if something is."""
+    if question.text.lstrip().startswith(TASK_PREFIX):
+        return "task"
+    return "short_question" if question.is_small_talk else ""
+
+
+def _reason(question: Question, contexts: Sequence[TaskContext]) -> str:
     """Why there are no passages."""
     errors = [error for context in contexts for error in _errors(context.trace)]
     if errors:
         return "timeout" if all(error.endswith("timeout") for error in errors) else "failed"
-    return "no_match" if any(context.trace.searches for context in contexts) else "no_sources"
+    if not any(context.trace.searches for context in contexts):
+        return "no_sources"
+    return "short_question" if question.is_short else "no_match"
 
 
 def _errors(trace: TaskTrace) -> list[str]:

@@ -19,6 +19,7 @@ from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.hybrid_search import CollectionSearch, HybridSearch, candidates_of
+from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.vector_stores.vector_store import Hit, Vector
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class BaseResult:
 class _Vectors:
     """The vectors of one question: one for each model, computed once."""
 
-    def __init__(self, question: str) -> None:
+    def __init__(self, question: Question) -> None:
         self.question = question
         self._tasks: dict[int, tuple[Embedder, asyncio.Task[Vector]]] = {}
 
@@ -100,7 +101,8 @@ class _Vectors:
             task.cancel()
 
     async def _embed(self, embedder: Embedder) -> Vector:
-        vector: Vector = (await embedder.embed([self.question], "query"))[0]
+        vectors = await embedder.embed(self.question.embedded, "query")
+        vector: Vector = vectors[0] if len(vectors) == 1 else vectors.mean(axis=0)
         return vector
 
 
@@ -118,7 +120,7 @@ class KnowledgeRetriever:
         self._hybrid = hybrid
         self._strays = strays
 
-    async def search(self, question: str, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
+    async def search(self, question: Question, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
         """Search knowledge bases concurrently. A failing or slow one does not affect the others.
 
         Room for the results is reserved in the budget of bytes; the rest is given back.
@@ -143,7 +145,7 @@ class KnowledgeRetriever:
             give_back(estimate - BYTES_PER_CHARACTER * characters)
         return results
 
-    async def _search(self, question: str, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
+    async def _search(self, question: Question, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
         vectors = _Vectors(question)
         tasks = [asyncio.create_task(self._result(vectors, query), name="search-base") for query in queries]
         try:
@@ -195,7 +197,7 @@ class KnowledgeRetriever:
                 collection,
                 self._collections.open(collection),
                 query.base.body,
-                vectors.question,
+                vectors.question.keywords,
                 vector,
                 query.max_results,
                 query.min_score,

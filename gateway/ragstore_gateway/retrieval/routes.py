@@ -30,6 +30,7 @@ from ragstore_gateway.errors import (
     StoreUnavailable,
 )
 from ragstore_gateway.keys import READER
+from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
 from ragstore_gateway.settings import Settings
 
@@ -55,6 +56,10 @@ class KnowledgeBaseQuery(Struct, frozen=True, forbid_unknown_fields=True, rename
     """A question to a knowledge base."""
 
     query: Annotated[str, Meta(min_length=1, max_length=32_768, pattern=NOT_BLANK, description="The question.")]
+    earlier: Annotated[
+        list[Annotated[str, Meta(max_length=32_768)]],
+        Meta(max_length=100, description="Earlier messages of the user, the oldest one first, if it is a follow-up."),
+    ] = []
     max_results: MaxResults | UnsetType = UNSET
     min_score: MinScore | UnsetType = UNSET
     where: Annotated[dict[str, Any], Meta(description="Filter by the metadata of chunks.")] = {}
@@ -104,7 +109,7 @@ async def query_knowledge_base(
         data.where or None,
     )
     deadline = asyncio.get_running_loop().time() + settings.rag_timeout_seconds
-    result = (await retriever.search(data.query, [query], deadline))[0]
+    result = (await retriever.search(Question(data.query, data.earlier), [query], deadline))[0]
     if result.failure is not None:
         raise result.failure
     if result.error:

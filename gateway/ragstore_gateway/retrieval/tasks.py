@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -27,6 +27,7 @@ from ragstore_gateway.retrieval.context import (
     search_results,
 )
 from ragstore_gateway.retrieval.http_calls import HttpCallFailed, HttpCalls
+from ragstore_gateway.retrieval.question import MIN_COSINE, Question
 from ragstore_gateway.retrieval.ranking import Ranking, capped
 from ragstore_gateway.retrieval.retriever import BaseResult, KnowledgeRetriever
 from ragstore_gateway.retrieval.workflow import TaskSearch, searches_of
@@ -80,7 +81,7 @@ class TaskRetrieval:
         self,
         assistant: Assistant,
         bases: Mapping[str, Configuration[KnowledgeBase]],
-        question: str,
+        question: Question,
         deadline: float,
     ) -> list[TaskContext]:
         """Retrieve for all tasks of an assistant: all searches and HTTP calls are concurrent.
@@ -96,15 +97,17 @@ class TaskRetrieval:
         queries = [search.query for own in searches for search in own or () if search.query is not None]
         async with asyncio.TaskGroup() as group:
             searching = group.create_task(self._retriever.search(question, queries, deadline))
-            calling = [group.create_task(self._call(assistant, task, question, deadline)) for task in assistant.tasks]
-        results = {id(result.query): result for result in searching.result()}
+            calling = [
+                group.create_task(self._call(assistant, task, question.text, deadline)) for task in assistant.tasks
+            ]
+        results = {id(result.query): result for result in _related(question, searching.result())}
         seen: set[tuple[str, str]] = set()
         found = [_new(own, results, seen) for own in searches]
         return list(
             await asyncio.gather(
                 *(
                     self._context(
-                        task, question, own, None if search is None else list(search), call.result(), deadline
+                        task, question.text, own, None if search is None else list(search), call.result(), deadline
                     )
                     for task, own, search, call in zip(assistant.tasks, found, searches, calling, strict=True)
                 )
@@ -186,6 +189,14 @@ class TaskRetrieval:
             metrics.RERANK_FAILURES.inc()
             _log.warning("passages not ranked", error=type(error).__name__)
         return capped(chosen, limits), ranked
+
+
+def _related(question: Question, results: Sequence[BaseResult]) -> Sequence[BaseResult]:
+    """The results. Those of a short question have no hits, unless one of them is similar to it."""
+    best = max((2 * hit.score - 1 for result in results for hit in result.hits), default=1.0)
+    if not question.is_short or best >= MIN_COSINE:
+        return results
+    return [replace(result, hits=()) for result in results]
 
 
 def _new(

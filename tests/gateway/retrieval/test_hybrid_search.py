@@ -18,6 +18,7 @@ from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.keywords.keyword_index import KeywordHits
 from ragstore_gateway.retrieval import hybrid_search
 from ragstore_gateway.retrieval.calibration import MIN_SAMPLE
+from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult
 from ragstore_gateway.vector_stores.vector_store import Hit, Vector
 from tests.support.knowledge import Knowledge, knowledge_of
@@ -59,7 +60,7 @@ async def found(
 ) -> list[BaseResult]:
     """The results of a search."""
     queries = [BaseQuery(base, max_results, min_score, where) for base in bases]
-    results = await knowledge.retriever.search(question, queries, asyncio.get_running_loop().time() + 10)
+    results = await knowledge.retriever.search(Question(question), queries, asyncio.get_running_loop().time() + 10)
     assert not any(result.error for result in results)
     return results
 

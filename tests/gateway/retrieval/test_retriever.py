@@ -15,6 +15,7 @@ from ragstore.kit.byte_budget import Share, request_shares
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow
+from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult
 from tests.support.byte_budgets import budget_of
 from tests.support.fake_providers import Received, fake_provider, vectors_of
@@ -35,7 +36,7 @@ async def search(
     knowledge: Knowledge, *bases: Configuration[KnowledgeBase], seconds: float = 20.0, **fields: Any
 ) -> list[BaseResult]:
     queries = [BaseQuery(base, **{"max_results": 5, "min_score": 0.0, **fields}) for base in bases]
-    return await knowledge.retriever.search(KETTLE, queries, asyncio.get_running_loop().time() + seconds)
+    return await knowledge.retriever.search(Question(KETTLE), queries, asyncio.get_running_loop().time() + seconds)
 
 
 def texts(result: BaseResult) -> list[str]:

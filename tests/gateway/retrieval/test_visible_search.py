@@ -21,6 +21,7 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.removals import add_removal
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
+from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery
 from ragstore_gateway.retrieval.visible_search import narrowed
 from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, VectorStore
@@ -91,7 +92,7 @@ class Room:
         """The texts that a search finds."""
         query = BaseQuery(self.base, **{"max_results": 3, "min_score": 0.0, **fields})
         deadline = asyncio.get_running_loop().time() + 20
-        [result] = await self.knowledge.retriever.search(KETTLE, [query], deadline)
+        [result] = await self.knowledge.retriever.search(Question(KETTLE), [query], deadline)
         assert result.error == ""
         return [hit.text for hit in result.hits]
 
