@@ -47,12 +47,13 @@ class KeywordBackfill:
             DatabaseUnavailable: the database cannot be used.
         """
         end = monotonic() + RUN_SECONDS
+        count = 0
         missing = sa.select(CollectionDocumentRow).where(CollectionDocumentRow.has_keywords.is_(False)).limit(BATCH)
         while monotonic() < end:
             async with self._database.reading() as session:
                 rows = list(await session.scalars(missing))
             if not rows:
-                return
+                break
             found = {each.id: each for each in await self._collections.load({row.collection_id for row in rows})}
             for row in rows:
                 collection = found.get(row.collection_id)
@@ -64,6 +65,9 @@ class KeywordBackfill:
                     _log.warning("keywords not indexed", base=collection.base_id, error=error.code)
                     return
                 await self._put(collection, row, hits)
+                count += 1
+        if count:
+            _log.info("keywords of earlier documents indexed", documents=count)
 
     async def _hits(self, collection: Collection, row: CollectionDocumentRow) -> list[Hit]:
         """All chunks of a document."""

@@ -16,6 +16,7 @@ from ragstore_gateway.keywords.tables import KeywordChunkRow, KeywordIndexRow
 from ragstore_gateway.keywords.word_table import (
     BATCH,
     MAX_MATCHES,
+    NOTHING,
     Fts5Table,
     IndexSize,
     Ranked,
@@ -44,22 +45,6 @@ class IndexedChunk:
 
     id: str
     words: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True)
-class KeywordHits:
-    """The chunks that keywords find.
-
-    Attributes:
-        scores: BM25 scores by the chunk's id, the highest first.
-        deviation: standard deviation of the scores of all chunks of the collection; 0 if nothing was found.
-    """
-
-    scores: dict[str, float]
-    deviation: float
-
-
-NOTHING: Final = KeywordHits({}, 0.0)
 
 
 async def put_keywords(
@@ -140,7 +125,7 @@ class KeywordIndex:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def search(self, collection_id: str, question: str, limit: int) -> KeywordHits:
+    async def search(self, collection_id: str, question: str, limit: int) -> Ranked:
         """Find the chunks that have most of the rare words of a question.
 
         Args:
@@ -159,8 +144,7 @@ class KeywordIndex:
                 chosen = _chosen(await table.frequencies(session, given), index.chunks)
                 if not chosen:
                     return NOTHING
-                ranked = await table.ranked(session, chosen, IndexSize(index.chunks, index.words), limit)
-                return await self._hits(session, index.id, ranked)
+                return await table.ranked(session, chosen, IndexSize(index.chunks, index.words), limit)
         except ProgrammingError as error:
             if getattr(error.orig, "sqlstate", None) != UNDEFINED_TABLE:
                 raise
@@ -184,16 +168,6 @@ class KeywordIndex:
                 KeywordChunkRow.index_id == index.id, KeywordChunkRow.number.in_(numbers)
             )
             return list(await session.scalars(query))
-
-    async def _hits(self, session: AsyncSession, index_id: int, ranked: Ranked) -> KeywordHits:
-        ids: dict[int, str] = {}
-        numbers = list(ranked.scores)
-        for start in range(0, len(numbers), BATCH):
-            query = sa.select(KeywordChunkRow.number, KeywordChunkRow.chunk_id).where(
-                KeywordChunkRow.index_id == index_id, KeywordChunkRow.number.in_(numbers[start : start + BATCH])
-            )
-            ids |= {row.number: row.chunk_id for row in await session.execute(query)}
-        return KeywordHits({ids[each]: score for each, score in ranked.scores.items() if each in ids}, ranked.deviation)
 
 
 UNDEFINED_TABLE: Final = "42P01"

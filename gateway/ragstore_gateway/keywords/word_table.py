@@ -48,12 +48,23 @@ class Ranked:
     """The best chunks for a question.
 
     Attributes:
-        scores: their BM25 scores by number, the highest first.
+        scores: their BM25 scores by the chunk's id, the highest first.
         deviation: standard deviation of the scores of all chunks; those without a word of the question have 0.
     """
 
-    scores: Mapping[int, float]
+    scores: dict[str, float]
     deviation: float
+
+
+NOTHING: Final = Ranked({}, 0.0)
+
+
+BEST: Final = (
+    "(SELECT {number} AS best, score FROM matches ORDER BY score DESC, {number} LIMIT :limit) AS found "
+    "JOIN keyword_chunk ON index_id = :index AND keyword_chunk.number = found.best, sums "
+    "ORDER BY score DESC, found.best"
+)
+"""The best matches with the ids of their chunks, as a part of a statement."""
 
 
 class WordTable(Protocol):
@@ -88,6 +99,7 @@ class Fts5Table:
     """
 
     def __init__(self, id: int) -> None:
+        self._id = id
         self._name = f"keyword_words_{id}"
 
     async def create(self, session: AsyncSession) -> None:
@@ -131,10 +143,10 @@ class Fts5Table:
             f"WITH matches AS MATERIALIZED (SELECT rowid, -bm25({self._name}) AS score "  # noqa: S608 - a number
             f"FROM {self._name} WHERE {self._name} MATCH :words), "
             "sums AS (SELECT sum(score) AS total, sum(score * score) AS squares FROM matches) "
-            "SELECT rowid, score, total, squares FROM matches, sums ORDER BY score DESC, rowid LIMIT :limit"
+            f"SELECT chunk_id, score, total, squares FROM {BEST.format(number='rowid')}"
         )
-        words = " OR ".join(f'"{word}"' for word in frequencies)
-        return _ranked(list(await session.execute(query, {"words": words, "limit": limit})), size)
+        arguments = {"words": " OR ".join(f'"{word}"' for word in frequencies), "index": self._id, "limit": limit}
+        return _ranked(list(await session.execute(query, arguments)), size)
 
 
 class TsvectorTable:
@@ -148,6 +160,7 @@ class TsvectorTable:
     """
 
     def __init__(self, id: int) -> None:
+        self._id = id
         self._name = f"keyword_words_{id}"
 
     async def create(self, session: AsyncSession) -> None:
@@ -197,7 +210,7 @@ class TsvectorTable:
             "matches AS (SELECT number, sum(weight * times * :k / (times + :k1 * (:rest + :b * length / :mean))) "
             "AS score FROM occurring GROUP BY number), "
             "sums AS (SELECT sum(score) AS total, sum(score * score) AS squares FROM matches) "
-            "SELECT number, score, total, squares FROM matches, sums ORDER BY score DESC, number LIMIT :limit"
+            f"SELECT chunk_id, score, total, squares FROM {BEST.format(number='number')}"
         )
         arguments = {
             "words": list(frequencies),
@@ -207,6 +220,7 @@ class TsvectorTable:
             "rest": 1 - B,
             "b": B,
             "mean": max(size.words / max(size.chunks, 1), 1.0),
+            "index": self._id,
             "limit": limit,
         }
         return _ranked(list(await session.execute(query, arguments)), size)
@@ -225,10 +239,10 @@ def _tsvector(words: Sequence[str]) -> str:
     )
 
 
-def _ranked(rows: Sequence[sa.Row[int, float, float, float]], size: IndexSize) -> Ranked:
+def _ranked(rows: Sequence[sa.Row[str, float, float, float]], size: IndexSize) -> Ranked:
     if not rows:
-        return Ranked({}, 0.0)
+        return NOTHING
     chunks = max(size.chunks, 1)
     mean = float(rows[0][2]) / chunks
     variance = float(rows[0][3]) / chunks - mean * mean
-    return Ranked({int(row[0]): float(row[1]) for row in rows}, sqrt(max(variance, 0.0)))
+    return Ranked({str(row[0]): float(row[1]) for row in rows}, sqrt(max(variance, 0.0)))

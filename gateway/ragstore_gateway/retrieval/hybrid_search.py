@@ -16,7 +16,8 @@ from ragstore.filters import where as language
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.revisions import Revisions, document_of, is_current
-from ragstore_gateway.keywords.keyword_index import NOTHING, KeywordHits, KeywordIndex
+from ragstore_gateway.keywords.keyword_index import KeywordIndex
+from ragstore_gateway.keywords.word_table import NOTHING, Ranked
 from ragstore_gateway.retrieval.calibration import Calibration, Calibrations
 from ragstore_gateway.retrieval.visible_search import FoundChunks, VisibleSearch, narrowed
 from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Vector, VectorStore
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 POOL: Final = 20
 """Minimum number of chunks of each ranking that are candidates. With 50, seven judged sets have the same results."""
+
+FILTERED_POOL: Final = 200
+"""Minimum number of chunks of the ranking by keywords that are candidates of a search with a filter. The filter is
+applied to them afterwards: the keyword index has no metadata."""
 
 KEYWORD_DEPTH: Final = 500
 """Number of chunks whose keyword scores are read. A chunk that only its vector finds needs its score, too: without it,
@@ -116,7 +121,7 @@ class HybridSearch:
             self.calibrations.of(search.collection.id, search.store, search.vector),
         )
         known = {hit.id for hit in near.visible}
-        best = list(keywords.scores)[: search.pool]
+        best = list(keywords.scores)[: max(search.pool, FILTERED_POOL) if search.where else search.pool]
         added = [id for id in best if id not in known] if search.base.retrieval != "keyword" else best
         compared = await search.store.compare(search.vector, added) if added else []
         chosen = language.parse(search.where)
@@ -130,7 +135,7 @@ class HybridSearch:
         ranked = _ranked(search, kept, keywords, calibration)
         return FoundChunks(ranked[: search.max_results], near.invisible), is_stable
 
-    async def _by_keywords(self, search: CollectionSearch) -> KeywordHits:
+    async def _by_keywords(self, search: CollectionSearch) -> Ranked:
         base = search.base
         if base.retrieval == "vector" or (base.retrieval == "hybrid" and not base.keyword_weight):
             return NOTHING
@@ -147,9 +152,7 @@ class HybridSearch:
         return await self._visible.search(search.collection.base_id, fetch, search.pool)
 
 
-def _ranked(
-    search: CollectionSearch, hits: Sequence[Hit], keywords: KeywordHits, calibration: Calibration
-) -> list[Hit]:
+def _ranked(search: CollectionSearch, hits: Sequence[Hit], keywords: Ranked, calibration: Calibration) -> list[Hit]:
     """The hits by descending rank."""
     weight = 1.0 if search.base.retrieval == "keyword" else search.base.keyword_weight
     parts = _keyword_parts(keywords)
@@ -162,7 +165,7 @@ def _ranked(
     return sorted((replace(hit, rank=rank(hit)) for hit in hits), key=lambda hit: hit.place)
 
 
-def _keyword_parts(keywords: KeywordHits) -> Mapping[str, float]:
+def _keyword_parts(keywords: Ranked) -> Mapping[str, float]:
     """BM25 / deviation of each chunk, scaled so that the best one does not exceed the maximum."""
     if not keywords.scores:
         return {}

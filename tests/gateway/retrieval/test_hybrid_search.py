@@ -15,7 +15,7 @@ from ragstore_client import Where
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.tables import DocumentRow
-from ragstore_gateway.keywords.keyword_index import KeywordHits
+from ragstore_gateway.keywords.word_table import Ranked
 from ragstore_gateway.retrieval import hybrid_search
 from ragstore_gateway.retrieval.calibration import MIN_SAMPLE
 from ragstore_gateway.retrieval.question import Question
@@ -118,6 +118,15 @@ async def test_a_minimum_relevance_and_a_filter_hold_for_what_keywords_find(know
     assert PART not in texts(limited)
 
 
+async def test_a_filter_is_applied_to_more_candidates_than_are_ranked(knowledge: Knowledge) -> None:
+    rare = "The last of the kettles has a lid, a handle, a cord, a switch, a lamp and a filter that is washed monthly."
+    base = await base_of(knowledge, "docs", ["kettles kettles"] * 100 + [rare], retrieval="keyword")
+    [everything] = await found(knowledge, "kettles", base, max_results=200)
+    assert texts(everything).index(rare) > hybrid_search.POOL
+    own: Where = {"document_id": everything.hits[-1].metadata["document_id"]}
+    assert texts((await found(knowledge, "kettles", base, where=own))[0]) == [rare]
+
+
 async def test_a_chunk_that_its_index_has_lost_is_found_by_its_words(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +151,7 @@ async def test_a_document_that_is_hidden_after_the_keyword_search_is_not_returne
     keywords = knowledge.keywords
     searches = 0
 
-    async def search(collection_id: str, question: str, limit: int) -> KeywordHits:
+    async def search(collection_id: str, question: str, limit: int) -> Ranked:
         nonlocal searches
         searches += 1
         hits = await type(keywords).search(keywords, collection_id, question, limit)
