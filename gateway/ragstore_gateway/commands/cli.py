@@ -18,6 +18,7 @@ from ragstore.settings import URL_VARIABLE as STORE_URL_VARIABLE
 from ragstore_gateway import __version__, settings
 from ragstore_gateway.commands.ask import ask
 from ragstore_gateway.commands.audit import audit_commands
+from ragstore_gateway.commands.evaluate import evaluate
 from ragstore_gateway.commands.ingest import ingest
 from ragstore_gateway.commands.kb.commands import kb
 from ragstore_gateway.keys import GATEWAY_KEYS
@@ -99,5 +100,6 @@ def print_openapi() -> None:
 main.add_command(ingest)
 main.add_command(ask)
 main.add_command(kb)
+main.add_command(evaluate)
 main.add_command(audit_commands(loaded_settings))
 main.add_command(key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file))

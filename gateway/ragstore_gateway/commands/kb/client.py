@@ -223,7 +223,7 @@ class KnowledgeBases:
 
         Args:
             id: the knowledge base.
-            parameters: `maxResults`, `minScore` and `where`.
+            parameters: `maxResults`, `minScore`, `where` and `earlier`.
         """
         body = {"query": question, **parameters}
         return decoded(await self._connection.call("POST", f"/ragstore/rags/{id}/query", body), _Hits).results

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import IO, Any, Final, TypeVar
 
 import click
 import msgspec
 
-from ragstore_gateway.commands.gateway_connection import GatewayConnection, GatewayFailed
-from ragstore_gateway.commands.kb.archive import BadArchive
 from ragstore_gateway.commands.kb.client import Hit, KnowledgeBases
 from ragstore_gateway.commands.kb.files import File, files
 from ragstore_gateway.commands.kb.ingest import ingest_all
+from ragstore_gateway.commands.kb.running import run, url_option
 from ragstore_gateway.commands.kb.transfer import export_base, import_base, readable
 from ragstore_gateway.commands.line import Line
 from ragstore_gateway.commands.progress import DocumentProgress
 from ragstore_gateway.commands.read import STDIN
-from ragstore_gateway.commands.remote import DEFAULT_URL
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
-from ragstore_gateway.settings import KEY_VARIABLE, URL_VARIABLE
+from ragstore_gateway.settings import KEY_VARIABLE
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., None])
 
 FAILED: Final = 1
-
-
-def _url(command: Command) -> Command:
-    """Add `--url`."""
-    text = f"The gateway; {URL_VARIABLE} by default, or {DEFAULT_URL}."
-    return click.option("--url", default="", help=text)(command)
 
 
 def _json(command: Command) -> Command:
@@ -58,7 +48,7 @@ Exit code 1 if something failed, 2 for wrong usage.
 @kb.command("list")
 @click.option("--filter", "part", default="", help="Part of a name or of a description.")
 @_json
-@_url
+@url_option
 def list_bases(part: str, as_json: bool, url: str) -> None:
     """List the knowledge bases, newest first."""
 
@@ -69,14 +59,14 @@ def list_bases(part: str, as_json: bool, url: str) -> None:
             else:
                 click.echo(f"{found.name}\t{found.id}\tversion {found.version}\t{found.description}".rstrip())
 
-    _run(url, work)
+    run(url, work)
 
 
 @kb.command()
 @click.argument("name")
 @click.option("--version", type=click.IntRange(1), default=None, help="A version; the current one by default.")
 @click.option("--documents", "with_documents", is_flag=True, help="Print the documents, one a line.")
-@_url
+@url_option
 def show(name: str, version: int | None, with_documents: bool, url: str) -> None:
     """Print the configuration of a knowledge base as JSON, or its documents."""
 
@@ -88,7 +78,7 @@ def show(name: str, version: int | None, with_documents: bool, url: str) -> None
         async for document in bases.documents(base.id):
             click.echo(f"{document.name}\t{document.status}\t{document.chunks} chunks")
 
-    _run(url, work)
+    run(url, work)
 
 
 @kb.command()
@@ -96,7 +86,7 @@ def show(name: str, version: int | None, with_documents: bool, url: str) -> None
 @click.option("--config", type=click.File("rb"), help="A JSON file with the configuration; - for standard input.")
 @click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field, such as chunkStrategy=layers.")
 @_json
-@_url
+@url_option
 def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json: bool, url: str) -> None:
     """Create a knowledge base."""
     configuration = _configuration(config.read() if config else b"{}")
@@ -113,7 +103,7 @@ def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json
         else:
             click.echo(f"{base.configuration['name']}: created as {base.id}")
 
-    _run(url, work)
+    run(url, work)
 
 
 @kb.command()
@@ -122,7 +112,7 @@ def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json
 @click.option("--recursive", is_flag=True, help="Descend into the folders of a folder.")
 @click.option("--document-name", default="stdin", show_default=True, help="Name of the document of standard input.")
 @_json
-@_url
+@url_option
 def ingest(name: str, sources: tuple[str, ...], recursive: bool, document_name: str, as_json: bool, url: str) -> None:
     """Ingest documents, and wait until they are searchable.
 
@@ -140,7 +130,7 @@ def ingest(name: str, sources: tuple[str, ...], recursive: bool, document_name: 
         base = await bases.find(name)
         return await _ingested(bases, base.id, documents, as_json)
 
-    _end(_run(url, work))
+    _end(run(url, work))
 
 
 async def _ingested(bases: KnowledgeBases, base_id: str, documents: list[File], as_json: bool) -> int:
@@ -155,7 +145,7 @@ async def _ingested(bases: KnowledgeBases, base_id: str, documents: list[File], 
 @click.option("--min-score", type=click.FloatRange(0, 1), default=None, help="The base's own by default.")
 @click.option("--where", default="", metavar="JSON", help="Filter by the metadata of chunks.")
 @_json
-@_url
+@url_option
 def query(
     name: str,
     question: str,
@@ -180,13 +170,13 @@ def query(
         if not hits and not as_json:
             click.echo("No passage was found.", err=True)
 
-    _run(url, work)
+    run(url, work)
 
 
 @kb.command("export")
 @click.argument("name")
 @click.argument("file", metavar="FILE|-")
-@_url
+@url_option
 def export_(name: str, file: str, url: str) -> None:
     """Write the configuration and the documents' texts of a knowledge base to FILE.
 
@@ -200,42 +190,23 @@ def export_(name: str, file: str, url: str) -> None:
         click.echo(f"{exported} documents exported", err=file == STDIN)
         return len(left_out)
 
-    _end(_run(url, work))
+    _end(run(url, work))
 
 
 @kb.command("import")
 @click.argument("file", metavar="FILE|-")
 @click.option("--name", default="", help="Name of the new knowledge base; that of the archive by default.")
 @_json
-@_url
+@url_option
 def import_(file: str, name: str, as_json: bool, url: str) -> None:
     """Create a knowledge base from an archive that `export` wrote, and ingest its documents."""
     try:
         with readable(file) as content:
             work = partial(import_base, file=content, name=name, report=_reporter(as_json), shows_progress=not as_json)
-            failed = _run(url, work)
+            failed = run(url, work)
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror or type(error).__name__}") from None
     _end(failed)
-
-
-def _run(url: str, work: Callable[[KnowledgeBases], Awaitable[T]]) -> T:
-    """Run a command.
-
-    Raises:
-        click.ClickException: it failed.
-    """
-
-    async def connected() -> T:
-        async with GatewayConnection(url or os.environ.get(URL_VARIABLE, "") or DEFAULT_URL) as connection:
-            return await work(KnowledgeBases(connection))
-
-    try:
-        return asyncio.run(connected())
-    except (BadArchive, GatewayFailed) as error:
-        raise click.ClickException(str(error)) from None
-    except OSError as error:
-        raise click.ClickException(f"{error.filename or ''}: {error.strerror or type(error).__name__}") from None
 
 
 def _end(failed: int) -> None:
