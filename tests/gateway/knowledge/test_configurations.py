@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.gateway.knowledge.conftest import body_of, create, versioned
+from tests.support.gateways import FAST_MODEL
 from tests.support.problems import assert_problem
 
 
@@ -31,7 +32,7 @@ def test_the_shortest_knowledge_base_has_a_name_only_and_is_stored_with_its_defa
         "name": name,
         "description": "",
         "embeddingProvider": "local",
-        "embeddingParameters": {},
+        "embeddingParameters": {"model": FAST_MODEL},
         "storeType": "ragstore",
         "storeParameters": {},
         "chunkStrategy": "recursive",
