@@ -209,7 +209,7 @@ class MongodbServer:
             case "$project":
                 named = [{key: row[key] for key in ("_id", *content) if key in row} for row in rows]
                 score = {key for key, value in content.items() if value == {"$meta": "vectorSearchScore"}}
-                return [{**out, **{key: row["$score"] for key in score}} for out, row in zip(named, rows, strict=True)]
+                return [{**out, **dict.fromkeys(score, row["$score"])} for out, row in zip(named, rows, strict=True)]
         raise _Rejected(40324, f"Unrecognized pipeline stage name: '{name}'")
 
 
