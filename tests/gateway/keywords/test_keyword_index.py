@@ -183,7 +183,7 @@ async def test_frequent_words_are_left_out_beside_rare_ones(
     assert len(await search(database, "water", 30)) == 20
 
 
-async def test_words_of_most_chunks_are_left_out_beside_others(
+async def test_words_of_many_chunks_are_left_out_beside_others(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(database, {f"{chr(97 + number)}1": "water " + "kettle " * (number < 8) for number in range(20)})
