@@ -209,6 +209,8 @@ class MongodbServer:
             case "$project":
                 named = [{key: row[key] for key in ("_id", *content) if key in row} for row in rows]
                 score = {key for key, value in content.items() if value == {"$meta": "vectorSearchScore"}}
+                if not score:
+                    return named
                 return [{**out, **dict.fromkeys(score, row["$score"])} for out, row in zip(named, rows, strict=True)]
         raise _Rejected(40324, f"Unrecognized pipeline stage name: '{name}'")
 
