@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -30,12 +30,13 @@ ParametersCheck: TypeAlias = Callable[[str, Mapping[str, object]], Any]
 class Validator(Protocol[T_contra]):
     """Checks configurations of one kind."""
 
-    async def validate(self, body: T_contra, visible: NamePatterns = ALL_NAMES) -> None:
+    async def validate(self, body: T_contra, visible: NamePatterns = ALL_NAMES, key_sha256: str = "") -> None:
         """Check a configuration.
 
         Args:
             body: the configuration.
             visible: the names of the knowledge bases that exist for the caller.
+            key_sha256: hash of the caller's key; empty without keys.
 
         Raises:
             InvalidRequest: it cannot work; the error names the path of each fault.
@@ -49,14 +50,22 @@ class KnowledgeBaseValidator:
         provider: checks the parameters of a provider of embeddings.
         store: checks the parameters of a vector store.
         url: checks a URL that the gateway is to fetch, at a path; it raises `InvalidRequest`.
+        link: checks the existing collection that a base names; see `LinkCheck.faults`.
     """
 
-    def __init__(self, provider: ParametersCheck, store: ParametersCheck, url: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        provider: ParametersCheck,
+        store: ParametersCheck,
+        url: Callable[[str, str], None],
+        link: Callable[[KnowledgeBase, str], Awaitable[list[FieldError]]],
+    ) -> None:
         self._provider = provider
         self._store = store
         self._url = url
+        self._link = link
 
-    async def validate(self, body: KnowledgeBase, visible: NamePatterns = ALL_NAMES) -> None:
+    async def validate(self, body: KnowledgeBase, visible: NamePatterns = ALL_NAMES, key_sha256: str = "") -> None:
         """Check a knowledge base; see `Validator`."""
         errors = [
             *_faults(check_characters, body.name, "$.name"),
@@ -72,7 +81,8 @@ class KnowledgeBaseValidator:
                 errors.append(FieldError(f"{path}.name", "Another source has this name"))
             names.add(source.name)
             errors += self._source(source, path)
-        _raise(errors)
+        # The store is asked about a base that is otherwise correct.
+        _raise(errors or await self._link(body, key_sha256))
 
     def _source(self, source: Source, path: str) -> Iterator[FieldError]:
         if source.cron:
@@ -113,7 +123,7 @@ class AssistantValidator:
         self._secrets = secrets
         self._check_http_call = http_call
 
-    async def validate(self, body: Assistant, visible: NamePatterns = ALL_NAMES) -> None:
+    async def validate(self, body: Assistant, visible: NamePatterns = ALL_NAMES, key_sha256: str = "") -> None:
         """Check an assistant; see `Validator`."""
         errors = _faults(check_characters, body.name, "$.name")
         errors += [each async for each in self._workflow(body, visible)]
