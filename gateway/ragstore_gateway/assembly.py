@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -90,7 +91,13 @@ class KnowledgeServices:
             embeddings.secrets, store.client, ragstore_problem=lambda: "" if access is None else access.problem
         )
         self.ingestion = Ingestion(
-            settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
+            settings,
+            self.database,
+            self.knowledge_bases,
+            embeddings,
+            self.vector_stores,
+            extractor,
+            partial(store.permits, writes=True),
         )
         self._fetching = SourceFetching(settings, extractor)
         runs = Runs(self.database, executor_id(), settings.ingestion_lease_seconds)

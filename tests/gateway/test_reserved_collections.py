@@ -109,7 +109,11 @@ def shared(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> 
     """A gateway with a base of one document, and its store, on one port."""
     folder = tmp_path_factory.mktemp("shared")
     keys = write_scopes(folder / "keys")
-    environ = {"RAGSTORE_GATEWAY_KEYS_FILE": str(folder / "keys"), "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url}
+    environ = {
+        "RAGSTORE_GATEWAY_KEYS_FILE": str(folder / "keys"),
+        "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
+        "RAGSTORE_GATEWAY_RAG_COLLECTIONS": "memory,mine_notes,other,other_team,kb_new",
+    }
     with running(start_gateway(folder, environ)) as served:
         gateway = Shared(served, keys)
         created = gateway.call("root", "POST", "/ragstore/rags", json={"name": "docs", "minScore": 0.0})
@@ -137,16 +141,26 @@ def ingest(gateway: Shared, text: str, key: str = "root") -> None:
         ("storeless", "memory"),
         ("storeless", "mine_notes"),
         ("trusted", "memory"),
-        *((key, collection) for key in ("root", "writer", "trusted") for collection in ("kb_new", "kb_BASE")),
     ],
 )
 def test_a_summary_is_not_stored_outside_the_scope_of_the_key_in_the_store(
     shared: Shared, key: str, collection: str
 ) -> None:
+    before = shared.call("root", "GET", f"/collections/{collection}").json()
+    response = shared.summarize(key, collection)
+    assert (response.status_code, response.json()["code"]) == (403, "forbidden"), response.text
+    assert shared.call("root", "GET", f"/collections/{collection}").json() == before
+
+
+@pytest.mark.parametrize("key", ["root", "writer", "trusted"])
+@pytest.mark.parametrize("collection", ["kb_new", "kb_BASE"])
+def test_a_collection_of_a_base_is_no_base_that_a_summary_is_stored_in(
+    shared: Shared, key: str, collection: str
+) -> None:
     name = shared.collection if collection == "kb_BASE" else collection
     before = shared.call("root", "GET", f"/collections/{name}").json()
     response = shared.summarize(key, name)
-    assert (response.status_code, response.json()["code"]) == (403, "forbidden"), response.text
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_request"), response.text
     assert shared.call("root", "GET", f"/collections/{name}").json() == before
 
 

@@ -49,7 +49,7 @@ class Knowledge:
         self.collections = Collections(database, self.embeddings, self.vector_stores)
         self.bases = Configurations(database, "rags", KnowledgeBase)
         self.assistants = Configurations(database, "assistants", Assistant)
-        self.linked = LinkedCollections(database, self.bases, self.embeddings, self.vector_stores, self.collections)
+        self.linked = LinkedCollections(database, self.bases, self.embeddings, self.vector_stores, self.collections, lambda _: True)
         self.revisions = Revisions(database)
         self.visible_search = VisibleSearch(self.revisions)
         self.strays = Strays(self.collections, self.revisions)

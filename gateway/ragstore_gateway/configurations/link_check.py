@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from typing import Final
-from uuid import uuid4
 
 from ragstore.kit.errors import FieldError
-from ragstore_client import AsyncClient, NotFound, ProblemError, RagstoreError
+from ragstore_client import BadRequest, NotFound, RagstoreError
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.errors import StoreUnavailable
 from ragstore_gateway.settings import Settings, variable
@@ -28,12 +27,11 @@ class LinkCheck:
         self._store = store
         self._settings = settings
 
-    async def faults(self, body: KnowledgeBase, key_sha256: str) -> list[FieldError]:
+    async def faults(self, body: KnowledgeBase) -> list[FieldError]:
         """The faults of a base that names a collection.
 
         Args:
             body: the base.
-            key_sha256: hash of the caller's key; empty without keys.
 
         Raises:
             StoreUnavailable: the store failed.
@@ -52,29 +50,21 @@ class LinkCheck:
         elif not self._store.in_process:
             if body.collection not in self._settings.allowed_linked_collections:
                 found.append(FieldError(PATH, f"The collection is none of {variable('linked_collections')}"))
-        elif problem := await self._problem(body, key_sha256):
+        elif problem := await self._problem(body):
             found.append(FieldError(PATH, problem))
         return found
 
-    async def _problem(self, body: KnowledgeBase, key_sha256: str) -> str:
+    async def _problem(self, body: KnowledgeBase) -> str:
         """Why the caller may not use a collection; empty if it may."""
-        async with self._store.client_for(key_sha256) as client:
-            try:
-                await _use(client, body)
-            except NotFound:
-                is_default = body.is_shared and body.collection in self._settings.collections
-                return "" if is_default else "There is no collection of this name"
-            except ProblemError as error:
-                if error.status in (400, 401, 403):
-                    return "There is no collection of this name that the key may use"
-                raise StoreUnavailable(f"The collection cannot be checked: {type(error).__name__}") from error
-            except RagstoreError as error:
-                raise StoreUnavailable(f"The collection cannot be checked: {type(error).__name__}") from error
+        if not self._store.permits(body.collection, writes=body.is_shared):
+            return "There is no collection of this name that the key may use"
+        try:
+            await self._store.client.get_collection(body.collection)
+        except NotFound:
+            is_default = body.is_shared and body.collection in self._settings.collections
+            return "" if is_default else "There is no collection of this name"
+        except BadRequest:
+            return "No collection can have this name"
+        except RagstoreError as error:
+            raise StoreUnavailable(f"The collection cannot be checked: {type(error).__name__}") from error
         return ""
-
-
-async def _use(client: AsyncClient, body: KnowledgeBase) -> None:
-    """Use the collection as the base will: a write that changes nothing needs the right to write."""
-    await client.get_collection(body.collection)
-    if body.is_shared:
-        await client.delete_documents(body.collection, ids=[str(uuid4())])

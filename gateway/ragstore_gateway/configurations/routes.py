@@ -170,7 +170,7 @@ class ConfigurationRoutes(Generic[T]):
         async def create(request: Request[Any, Any, Any]) -> Response[T]:
             """Create a configuration, as version 1. Its name must be unique among those that are not deleted."""
             body = decode_configuration(type_, await request.body())
-            await validator.validate(body, visible_bases(request.scope), _key_sha256(request))
+            await validator.validate(body, visible_bases(request.scope))
             configurations.check_name(body.name, visible(request.scope))
             return self._written(await configurations.create(body, _caller(request)))
 
@@ -180,13 +180,13 @@ class ConfigurationRoutes(Generic[T]):
             The version is checked as a new configuration is: an assistant whose knowledge base is deleted is rejected.
             """
             body = (await configurations.read(id, version, deleted=version > 0)).body
-            await validator.validate(body, visible_bases(request.scope), _key_sha256(request))
+            await validator.validate(body, visible_bases(request.scope))
             return self._written(await configurations.duplicate(id, version, _caller(request), visible(request.scope)))
 
         async def update(request: Request[Any, Any, Any], id: Id, version: BaseVersion) -> Response[T]:
             """Write a new version. If `version` is not the current one, the response is 409 and names that."""
             body = decode_configuration(type_, await request.body())
-            await validator.validate(body, visible_bases(request.scope), _key_sha256(request))
+            await validator.validate(body, visible_bases(request.scope))
             configurations.check_name(body.name, visible(request.scope))
             return self._written(await configurations.update(id, version, body, _caller(request)))
 
@@ -249,9 +249,3 @@ def _caller(request: Request[Any, Any, Any]) -> str:
     """Name of the key of a request; empty without keys."""
     key = key_of(request.scope)
     return "" if key is None else key.name
-
-
-def _key_sha256(request: Request[Any, Any, Any]) -> str:
-    """Hash of the key of a request; empty without keys."""
-    key = key_of(request.scope)
-    return "" if key is None else key.sha256

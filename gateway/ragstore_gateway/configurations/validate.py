@@ -30,13 +30,12 @@ ParametersCheck: TypeAlias = Callable[[str, Mapping[str, object]], Any]
 class Validator(Protocol[T_contra]):
     """Checks configurations of one kind."""
 
-    async def validate(self, body: T_contra, visible: NamePatterns = ALL_NAMES, key_sha256: str = "") -> None:
+    async def validate(self, body: T_contra, visible: NamePatterns = ALL_NAMES) -> None:
         """Check a configuration.
 
         Args:
             body: the configuration.
             visible: the names of the knowledge bases that exist for the caller.
-            key_sha256: hash of the caller's key; empty without keys.
 
         Raises:
             InvalidRequest: it cannot work; the error names the path of each fault.
@@ -58,14 +57,14 @@ class KnowledgeBaseValidator:
         provider: ParametersCheck,
         store: ParametersCheck,
         url: Callable[[str, str], None],
-        link: Callable[[KnowledgeBase, str], Awaitable[list[FieldError]]],
+        link: Callable[[KnowledgeBase], Awaitable[list[FieldError]]],
     ) -> None:
         self._provider = provider
         self._store = store
         self._url = url
         self._link = link
 
-    async def validate(self, body: KnowledgeBase, visible: NamePatterns = ALL_NAMES, key_sha256: str = "") -> None:
+    async def validate(self, body: KnowledgeBase, visible: NamePatterns = ALL_NAMES) -> None:
         """Check a knowledge base; see `Validator`."""
         errors = [
             *_faults(check_characters, body.name, "$.name"),
@@ -82,7 +81,7 @@ class KnowledgeBaseValidator:
             names.add(source.name)
             errors += self._source(source, path)
         # The store is asked about a base that is otherwise correct.
-        _raise(errors or await self._link(body, key_sha256))
+        _raise(errors or await self._link(body))
 
     def _source(self, source: Source, path: str) -> Iterator[FieldError]:
         if source.cron:
@@ -123,7 +122,7 @@ class AssistantValidator:
         self._secrets = secrets
         self._check_http_call = http_call
 
-    async def validate(self, body: Assistant, visible: NamePatterns = ALL_NAMES, key_sha256: str = "") -> None:
+    async def validate(self, body: Assistant, visible: NamePatterns = ALL_NAMES) -> None:
         """Check an assistant; see `Validator`."""
         errors = _faults(check_characters, body.name, "$.name")
         errors += [each async for each in self._workflow(body, visible)]

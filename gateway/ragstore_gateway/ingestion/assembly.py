@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -44,6 +44,7 @@ class Ingestion:
         embeddings: makes embedders.
         vector_stores: opens collections.
         extractor: extracts texts.
+        may_write: whether the caller of the current request may write an existing collection of the store.
 
     Attributes:
         documents: the documents of all bases.
@@ -60,11 +61,12 @@ class Ingestion:
         embeddings: Embeddings,
         vector_stores: VectorStores,
         extractor: Extractor,
+        may_write: Callable[[str], bool],
     ) -> None:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
         self.documents = Documents(database, self.acceptance)
         self.collections = Collections(database, embeddings, vector_stores, settings.collection_prefix)
-        self.linked = LinkedCollections(database, bases, embeddings, vector_stores, self.collections)
+        self.linked = LinkedCollections(database, bases, embeddings, vector_stores, self.collections, may_write)
         self._removals = Removals(database, vector_stores)
         leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter.from_settings(settings)

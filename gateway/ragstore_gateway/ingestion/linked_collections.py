@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 import structlog
 
+from ragstore.kit.errors import Forbidden
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -42,6 +43,7 @@ class LinkedCollections:
         embeddings: knows the models.
         vector_stores: opens collections.
         collections: the collections of all bases.
+        may_write: whether the caller of the current request may write an existing collection of the store.
     """
 
     def __init__(
@@ -51,14 +53,16 @@ class LinkedCollections:
         embeddings: Embeddings,
         vector_stores: VectorStores,
         collections: Collections,
+        may_write: Callable[[str], bool],
     ) -> None:
+        self._may_write = may_write
         self._database = database
         self._bases = bases
         self._embeddings = embeddings
         self._vector_stores = vector_stores
         self._collections = collections
         self._found: OrderedDict[tuple[str, int], tuple[float, Collection]] = OrderedDict()
-        self._ready: OrderedDict[str, None] = OrderedDict()
+        self._ready: OrderedDict[str, str] = OrderedDict()
 
     async def find(self, base: Configuration[KnowledgeBase]) -> Collection | None:
         """The collection that searches of a base use.
@@ -99,18 +103,28 @@ class LinkedCollections:
         Raises:
             CollectionReadOnly: the base takes no documents.
             ConfigurationNotFound: there is no such base.
+            Forbidden: the caller's key may not write the collection of a shared base.
             OtherEmbeddingModel: the vectors of its collection are of a model that the base does not use.
             ServiceError: the engine of its collection failed.
         """
-        if base_id in self._ready:
-            return
-        base = await self._bases.read(base_id)
-        if base.body.is_linked:
-            raise read_only()
-        if base.body.is_shared:
-            await self._adopt(base)
-        # Neither changes later: a base keeps its collection.
-        self._ready[base_id] = None
+        if base_id not in self._ready:
+            base = await self._bases.read(base_id)
+            if base.body.is_linked:
+                raise read_only()
+            self._check(base.body.collection)
+            if base.body.is_shared:
+                await self._adopt(base)
+            self._keep_ready(base_id, base.body.collection)
+        self._check(self._ready[base_id])
+
+    def _check(self, collection: str) -> None:
+        """Check that the caller may write a collection; empty for collections of a base's own."""
+        if collection and not self._may_write(collection):
+            raise Forbidden("The key may not write the collection of this knowledge base in the store")
+
+    def _keep_ready(self, base_id: str, collection: str) -> None:
+        """Keep that a base is ready, and its collection. Neither changes later."""
+        self._ready[base_id] = collection
         if len(self._ready) > MAX_KNOWN:
             self._ready.popitem(last=False)
 

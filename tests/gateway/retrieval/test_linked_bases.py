@@ -18,7 +18,7 @@ from ragstore_gateway.embeddings.minilm import MiniLmEmbedder
 from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
 from tests.gateway.chat.conftest import new_key
 from tests.support.fake_upstream import FakeUpstream, fake_upstream
-from tests.support.gateways import start_gateway
+from tests.support.gateways import FAST_MODEL, start_gateway
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
@@ -251,7 +251,7 @@ def test_memory_exists_by_default_and_a_new_one_has_the_model_of_new_bases(http:
     assert http.get(path).json()["storeParameters"] == {"collection": "memory", "shared": True}
     assert ingest(http, path, f"{uuid4().hex}.txt", WARRANTY)["status"] == "completed"
     with Client(gateway.url) as client:
-        assert client.get_collection("memory").metadata["embedding_model"] == "builtin/minilm"
+        assert client.get_collection("memory").metadata["embedding_model"] == FAST_MODEL
     assert WARRANTY in texts(http, path, "kettle warranty")
 
 
