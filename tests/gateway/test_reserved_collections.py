@@ -13,11 +13,9 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from click.testing import CliRunner
 
 from ragstore.kit.settings import SettingsError
 from ragstore_client import Client, Forbidden, NewDocument, NotFound
-from ragstore_gateway.commands.cli import main
 from ragstore_gateway.settings import load, load_store
 from tests.support.fake_upstream import FakeUpstream, fake_upstream, replying
 from tests.support.gateways import start_gateway
@@ -286,12 +284,3 @@ def test_the_prefixes_of_gateway_and_store_in_one_process_must_match(gateway: st
         return
     with pytest.raises(SettingsError, match="RAGSTORE_RESERVED_PREFIXES does not have it"):
         load_store(settings, environ)
-
-
-def test_the_command_ingest_writes_no_collection_of_a_base(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("Kettles.")
-    arguments = ["ingest", "--collection", "kb_base", str(tmp_path / "a.txt")]
-    environ = {"RAGSTORE_GATEWAY_DATA_PATH": str(tmp_path / "data")}
-    ended = CliRunner().invoke(main, arguments, env=environ)
-    assert (ended.exit_code, "belongs to a knowledge base" in ended.output) == (1, True)
-    assert not (tmp_path / "data").exists()
