@@ -268,7 +268,7 @@ def in_process(settings: Settings, stopping: threading.Event) -> InProcessStore:
     litestar = create_litestar(settings, stopping, SERVICE.tracing(), keys)
     routed = RawPathMiddleware(AllowHeaderMiddleware(litestar))
 
-    def permits(key_name: str, collection: str, writes: bool) -> bool:  # noqa: FBT001  # a positional callback
+    def permits(key_name: str, collection: str, writes: bool) -> bool:  # a positional callback
         if keys is None:
             return True
         key = keys.find_by_name(key_name)

@@ -39,17 +39,19 @@ class Knowledge:
 
     Args:
         store: calls its store.
-        settings: its settings.
+        settings: its settings; the defaults when None.
     """
 
-    def __init__(self, database: Database, store: AsyncClient, settings: Settings) -> None:
+    def __init__(self, database: Database, store: AsyncClient, settings: Settings | None = None) -> None:
         self.database = database
-        self.embeddings: Embeddings = create_embeddings(settings)
+        self.embeddings: Embeddings = create_embeddings(settings or Settings())
         self.vector_stores = VectorStores(self.embeddings.secrets, store)
         self.collections = Collections(database, self.embeddings, self.vector_stores)
         self.bases = Configurations(database, "rags", KnowledgeBase)
         self.assistants = Configurations(database, "assistants", Assistant)
-        self.linked = LinkedCollections(database, self.bases, self.embeddings, self.vector_stores, self.collections, lambda _: True)
+        self.linked = LinkedCollections(
+            database, self.bases, self.embeddings, self.vector_stores, self.collections, lambda _: True
+        )
         self.revisions = Revisions(database)
         self.visible_search = VisibleSearch(self.revisions)
         self.strays = Strays(self.collections, self.revisions)
@@ -127,7 +129,7 @@ async def knowledge_of(database_url: str, store_url: str, settings: Settings | N
     """
     database = Database(make_url(database_url))
     async with database.running(), AsyncClient(store_url) as store:
-        knowledge = Knowledge(database, store, settings or Settings())
+        knowledge = Knowledge(database, store, settings)
         async with knowledge.embeddings.running(), knowledge.strays.running():
             yield knowledge
 

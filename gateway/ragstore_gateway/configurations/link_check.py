@@ -18,9 +18,6 @@ class LinkCheck:
     """Checks the collection that a base names, with the rights of the caller's key in a store of this process.
 
     The key of a remote store is the gateway's, so there the settings name the collections.
-
-    Args:
-        store: the store.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:

@@ -80,7 +80,7 @@ class KnowledgeBaseValidator:
                 errors.append(FieldError(f"{path}.name", "Another source has this name"))
             names.add(source.name)
             errors += self._source(source, path)
-        # The store is asked about a base that is otherwise correct.
+        # Last, because it calls the store.
         _raise(errors or await self._link(body))
 
     def _source(self, source: Source, path: str) -> Iterator[FieldError]:

@@ -61,7 +61,7 @@ class Ingestion:
         embeddings: Embeddings,
         vector_stores: VectorStores,
         extractor: Extractor,
-        may_write: Callable[[str], bool],
+        may_write: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
         self.documents = Documents(database, self.acceptance)

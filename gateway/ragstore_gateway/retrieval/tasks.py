@@ -151,7 +151,7 @@ class TaskRetrieval:
                 break
             found = await self._retriever.search(question, list(wider.values()), deadline)
             for original, result in zip(wider, found, strict=True):
-                # What was found before is kept if this search fails.
+                # Earlier hits are kept if this search fails.
                 results[original] = results[original] if result.error else result
                 fetched = result.query.max_results if not result.error else MAX_HITS
                 results[original] = replace(results[original], fetched=fetched)

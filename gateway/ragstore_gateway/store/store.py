@@ -71,8 +71,8 @@ class Store:
     def permits(self, collection: str, *, writes: bool) -> bool:
         """Whether the caller of the current request may use a collection of a store in this process.
 
-        A remote store has keys of its own, which the gateway does not know: all collections are permitted there, as they
-        are to work outside of requests.
+        A remote store has keys of its own, which the gateway does not know: all collections are permitted there. So are
+        they to work outside of requests.
 
         Args:
             collection: name of the collection.

@@ -173,9 +173,7 @@ def compared(query: Vector, id: str, text: str, embedding: Sequence[float], meta
     Args:
         query: the vector of the question, of length 1 or zeros.
         id: the record's id.
-        text: its text.
         embedding: its vector, of any length.
-        metadata: its metadata.
     """
     vector = unit_vector(np.asarray(embedding, dtype=np.float32), len(query))
     return Hit(id, text, cosine_relevance(query, vector), scalars(metadata), vector=vector)

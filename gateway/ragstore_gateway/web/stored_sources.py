@@ -57,7 +57,6 @@ class StoredSources:
         """The id of a knowledge base that takes documents.
 
         Args:
-            name: its name.
             visible: the names of the bases that exist for the caller.
 
         Raises:
@@ -104,7 +103,6 @@ class StoredSources:
 
         Args:
             base_id: the knowledge base.
-            sources: the sources.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.

@@ -93,7 +93,7 @@ class Plain:
             yield knowledge
 
     async def augmented(self, given: Mapping[str, object] | None = None, question: str = "") -> Augmentation:
-        """What a model adds to a question."""
+        """The passages that a model adds to a question."""
         own = {"embedding_provider": "tei", "embedding_url": self.provider.url, "rag_collections": self.collection}
         settings = Settings(**(own | dict(given or {})))  # type: ignore[arg-type]  # fields of any type
         async with self.knowledge(settings) as knowledge:
