@@ -49,7 +49,7 @@ def test_a_folder_with_files_of_every_format_is_ingested_and_bad_files_are_repor
     bad = {
         "h.pdf": ((documents.FILES / "scan.pdf").read_bytes(), "no text layer"),
         "i.docx": ((documents.FILES / "encrypted.docx").read_bytes(), "password"),
-        "j.txt": (b" \n", "no text"),
+        "j.txt": (b" \n", "content is required"),
         "k.txt": (b"", "content is required"),
     }
     for file, content in (*good.items(), *((file, content) for file, (content, _) in bad.items())):
