@@ -128,11 +128,7 @@ class HybridSearch:
         Returns:
             The chunks, and whether no document was replaced meanwhile.
         """
-        keywords, near, calibration = await asyncio.gather(
-            self._by_keywords(search),
-            self._by_vector(search),
-            self.calibrations.of(search.collection.id, search.store, search.vector),
-        )
+        keywords, near, calibration = await self._both(search)
         known = {hit.id for hit in near.visible}
         best = list(keywords.scores)[: max(search.pool, FILTERED_POOL) if search.where else search.pool]
         added = [id for id in best if id not in known] if search.base.retrieval != "keyword" else best
@@ -147,6 +143,18 @@ class HybridSearch:
         is_stable = len(kept) == len(hits) and len(compared) == len(added)
         ranked = _ranked(search, kept, keywords, calibration)
         return FoundChunks(ranked[: search.max_results], near.invisible), is_stable
+
+    async def _both(self, search: CollectionSearch) -> tuple[Ranked, FoundChunks, Calibration]:
+        """Both rankings, and the calibration. If one of them fails, the others are cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                keywords = group.create_task(self._by_keywords(search))
+                near = group.create_task(self._by_vector(search))
+                calibrating = self.calibrations.of(search.collection.id, search.store, search.vector)
+                calibration = group.create_task(calibrating)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return keywords.result(), near.result(), calibration.result()
 
     async def _by_keywords(self, search: CollectionSearch) -> Ranked:
         base = search.base
