@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 from msgspec import structs
+from qdrant_client.models import ExtendedPointId, ScoredPoint, VectorParams
 from qdrant_client.models import Record as QdrantRecord
-from qdrant_client.models import ScoredPoint, VectorParams
 
 from ragstore.filters import where as language
 from ragstore_client import Where
@@ -83,7 +83,9 @@ class LinkedQdrantStore(QdrantStore):
             return []
         with empty_if_missing():
             async with self._connection() as connection:
-                found = await connection.client.retrieve(self._name, list(ids), with_vectors=True)
+                # Ids of points are UUIDs or numbers.
+                points: list[ExtendedPointId] = [int(id) if id.isdecimal() else id for id in ids]
+                found = await connection.client.retrieve(self._name, points, with_vectors=True)
                 return [self._hit(record, query) for record in found]
         return []
 
