@@ -33,7 +33,7 @@ VECTORS = {"near": [3.0, 0.3, 0.0], "middle": [1.0, 1.0, 0.0], "far": [-1.0, 0.2
 def expected(name: str) -> float:
     """The relevance of a record to the query."""
     vector = np.array(VECTORS[name])
-    return (1 + vector[0] / math.sqrt(float(vector @ vector))) / 2
+    return (1 + float(vector[0]) / math.sqrt(float(vector @ vector))) / 2
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def chroma_collection(chroma: Served) -> tuple[str, str]:
     collection = client.create_collection(name, embedding_function=None)
     collection.add(
         ids=list(VECTORS),
-        embeddings=[np.array(vector, np.float32) for vector in VECTORS.values()],
+        embeddings=np.array(list(VECTORS.values()), np.float32),
         documents=[f"Text of {id}" for id in VECTORS],
         metadatas=[{"source": f"{id}.txt"} for id in VECTORS],
     )
