@@ -34,6 +34,9 @@ ALL: Final = 1000
 
 CONFIGURATIONS: Final = (Configuration(1, 256), Configuration(2, 256), Configuration(1, 64), Configuration(2, 128))
 
+RETRIEVALS: Final = ("hybrid", "vector")
+"""Each key has a base of each. A search by words would also find a chunk that Chroma's index has lost."""
+
 
 class Difference(Exception):
     """The gateway and the model differ."""
@@ -123,7 +126,7 @@ class Round:
     async def _create_base(self, index: int) -> None:
         configuration = CONFIGURATIONS[0]
         name = f"{self._seed}-{index}-{random.getrandbits(40):x}"
-        response = await self._gateway.repeat("admin", "POST", "/ragstore/rags", json=_body(name, configuration))
+        response = await self._gateway.repeat("admin", "POST", "/ragstore/rags", json=_body(index, name, configuration))
         _expect(response, 201)
         id = response.headers["Location"].rpartition("/")[2].partition("?")[0]
         self._bases.append(Base(index, id, name, KEYS[index % len(KEYS)], configuration))
@@ -138,7 +141,7 @@ class Round:
             read = await self._gateway.call("admin", "GET", _path(base))
             version = int(read.headers["X-Resource-URI"].rpartition("=")[2])
             base.configured(configuration)
-            body = _body(base.name, configuration)
+            body = _body(base.index, base.name, configuration)
             try:
                 response = await self._gateway.call("admin", "PUT", f"{_path(base)}?version={version}", json=body)
             except Interrupted:
@@ -458,9 +461,10 @@ def _path(base: Base, document: str = "") -> str:
     return f"{own}/documents/{quote(document, safe='')}" if document else own
 
 
-def _body(name: str, configuration: Configuration) -> dict[str, object]:
+def _body(index: int, name: str, configuration: Configuration) -> dict[str, object]:
     return {
         "name": name,
+        "retrieval": RETRIEVALS[index // len(KEYS) % len(RETRIEVALS)],
         "chunkSize": 100 * configuration.lines,
         "chunkOverlap": 0,
         "minScore": 0.0,
