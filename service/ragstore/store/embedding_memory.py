@@ -38,8 +38,8 @@ MAX_COLLECTION_VALUES: Final = 256_000
 MAX_COLLECTION: Final = 2000
 """Maximum number of documents of a small collection, whatever their dimension."""
 
-MAX_VALUES: Final = 16 * 1024**2
-"""Maximum numbers that are remembered, of all collections. They take 64 MiB."""
+MAX_VALUES: Final = 8 * 1024**2
+"""Maximum numbers that are remembered, of all collections. They take 32 MiB."""
 
 MAX_COLLECTIONS: Final = 10_000
 """Maximum number of collections of which something is remembered. The least recently used one is dropped."""
