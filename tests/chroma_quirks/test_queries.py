@@ -42,7 +42,7 @@ JSON: Final = {"Content-Type": "application/json"}
         workaround=(
             "Filters that few documents match are run exactly, short results are completed exactly, and what the index "
             "lacks in a small collection is added. "
-            "[A reproduction](chroma-unreachable.md) needs only Chroma."
+            "[A reproduction](#unreachable-documents) needs only Chroma."
         ),
         works_around=("ragstore.chroma.exact_search", "ragstore.chroma.search", "ragstore.store.embedding_memory"),
         upstream=(
