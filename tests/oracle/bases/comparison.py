@@ -151,6 +151,6 @@ def expect(response: httpx.Response, *statuses: int) -> None:
 
 
 def history(document: Document) -> str:
-    """What happened to a document, for a report."""
+    """The latest changes of a document, for a report."""
     states = [f"{each.id} {each.state}" for each in document.ingestions]
     return "\n    ".join(["", *document.history[-12:], f"in the model: {states}"])
