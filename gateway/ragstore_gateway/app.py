@@ -16,7 +16,7 @@ from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.query_parameters import QueryGuard
-from ragstore.kit.service import Service
+from ragstore.kit.service import MEMORY_SHARE, Service
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__
 from ragstore_gateway.api import openapi
@@ -43,7 +43,11 @@ from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.routes import WEB_ROUTES
 from ragstore_gateway.web.stored_sources import StoredSources
 
-SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream")
+BUDGET_SHARE: Final = 2 * MEMORY_SHARE
+"""Half of the memory is for bodies and responses by default, and half for the processes that extract and split texts,
+the models, and documents that are ingested. With a quarter of 1 GiB as the budget, large requests ended the gateway."""
+
+SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream", budget_share=BUDGET_SHARE)
 METRICS: Final = request_metrics(SERVICE.name)
 
 _log = structlog.get_logger(__name__)

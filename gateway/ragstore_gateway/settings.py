@@ -50,6 +50,9 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     """Everything that can be set. Each field is read from `RAGSTORE_GATEWAY_` and its name in capitals.
 
     Attributes:
+        max_bytes_in_flight: maximum size of all bodies in flight together, and of the responses that are made or sent;
+            a further one waits up to 5 s and is then 503. 0 means an eighth of the container's memory limit, or of the
+            machine's memory without one.
         data_path: folder of the gateway's state, and of embedded Chroma when the store runs in the same process.
         database_url: PostgreSQL for the gateway's state, such as `postgresql://user:password@host/database`; empty
             means SQLite, in `data_path`.

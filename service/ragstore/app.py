@@ -55,6 +55,7 @@ from ragstore.store.audit import AuditStore
 from ragstore.store.batching.store import BatchingStore
 from ragstore.store.collection_limit import CollectionLimitStore
 from ragstore.store.deadline import DeadlineStore
+from ragstore.store.embedding_memory import EmbeddingMemory
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.index_check import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
@@ -131,6 +132,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
     store = ListMemory(store, is_exclusive=settings.store == "embedded")
+    store = EmbeddingMemory(store)
     if settings.index_sample_every:
         store = IndexSamplingStore(store, settings.index_sample_every)
     if settings.planning:

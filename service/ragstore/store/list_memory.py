@@ -56,6 +56,7 @@ READS: Final[frozenset[StoreOperation]] = frozenset(
         "max_batch_size",
         "get",
         "get_ids",
+        "get_embeddings",
         "get_metadata_values",
         "count",
         "query",
