@@ -682,7 +682,7 @@ export interface components {
             store: "embedded" | "remote";
             /** @description Chroma's version; null if it did not respond. */
             chroma_version: string | null;
-            /** @description Size of embedded Chroma's database in bytes, without its index files. */
+            /** @description Size of embedded Chroma's database in bytes, without its index files. Null over a Chroma server, which does not report its size, if Chroma did not respond, and for keys that do not see all collections. */
             storage_bytes: number | null;
             /**
              * @description The reserved prefixes of collections, and whether the caller may write such collections.
