@@ -114,7 +114,7 @@ async def _page_via_ids(store: Store, collection: str, selection: Selection, pag
     if first + len(ids) > MAX_MATCHES:
         raise TooManyMatches(MAX_MATCHES)
     if not ids:
-        # There are no more than `first`, and the store remembers them.
+        # At most `first` documents match, and the store remembers their ids.
         return DocumentPage([], 0, len(await store.get_ids(collection, selection)))
     ids_of_page = tuple(ids[: page.limit])
     documents = await store.get(collection, Selection(ids=ids_of_page), with_embeddings=page.with_embeddings)

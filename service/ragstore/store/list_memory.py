@@ -216,8 +216,6 @@ class ListMemory(StoreLayer):
         """Read a list, or the block of an offset, and remember it, or the part after the offset if it is too long.
 
         Args:
-            key: key of the list.
-            selection: its selection.
             offset: index of the first id that is needed.
             wanted: number of ids that are needed; None for all of them, however many there are.
         """
