@@ -34,7 +34,6 @@ from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
-from ragstore_gateway.plain_collections.memory import Memory
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.secrets.vault import VaultSource
@@ -42,6 +41,7 @@ from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store.store import Store
 from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.routes import WEB_ROUTES
+from ragstore_gateway.web.stored_sources import StoredSources
 
 SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream")
 METRICS: Final = request_metrics(SERVICE.name)
@@ -119,7 +119,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     keys = key_ring(settings)
     extractor = Extractor.from_settings(settings)
     knowledge = KnowledgeServices(settings, store, embeddings, extractor)
-    chat = Chat(settings, Memory(store, embeddings.default, settings), knowledge.retrieval.models, keys)
+    chat = Chat(settings, knowledge.retrieval.plain_models, knowledge.retrieval.models, keys)
     web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     dependencies = {
@@ -130,6 +130,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         "extractor": extractor,
         "chat": chat,
         "web": web,
+        "stored_sources": StoredSources(knowledge.knowledge_bases, knowledge.ingestion),
         **knowledge.dependencies,
     }
     return SERVICE.litestar(
