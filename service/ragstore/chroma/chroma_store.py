@@ -278,7 +278,7 @@ class ChromaStore:
 
         async def query(collection: Collection) -> CollectionMatches | None:
             found = await self._search.query_exact(collection, queries, max_matches, ids)
-            return None if found is None else CollectionMatches(collection, found)
+            return None if found is None else CollectionMatches(collection, found.matches, found.compared)
 
         return await self._cache.with_collection(name, query)
 
