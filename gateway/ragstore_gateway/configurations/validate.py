@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -58,9 +59,11 @@ class KnowledgeBaseValidator:
 
     async def validate(self, body: KnowledgeBase, visible: NamePatterns = ALL_NAMES) -> None:
         """Check a knowledge base; see `Validator`."""
+        # In a thread, because the files of a local model are read.
+        provider = await asyncio.to_thread(_faults, self._provider, body.embedding_provider, body.embedding_parameters)
         errors = [
             *_faults(check_characters, body.name, "$.name"),
-            *_faults(self._provider, body.embedding_provider, body.embedding_parameters),
+            *provider,
             *_faults(self._store, body.store_type, body.store_parameters),
         ]
         if body.chunk_overlap >= body.chunk_size:
