@@ -117,7 +117,12 @@ class KnowledgeServices:
         self._assistant_routes = ConfigurationRoutes(
             self.assistants,
             Assistant,
-            AssistantValidator(self.knowledge_bases, embeddings.secrets, self.retrieval.http_calls.check),
+            AssistantValidator(
+                self.knowledge_bases,
+                embeddings.secrets,
+                self.retrieval.http_calls.check,
+                self.retrieval.cross_encoders.check,
+            ),
             ASSISTANTS,
             lambda _: ALL_NAMES,
         )

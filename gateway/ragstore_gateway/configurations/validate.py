@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore_gateway.chat.body import RAG_PREFIX
-from ragstore_gateway.configurations.assistant import USER_INPUT, Assistant, HttpCall, Task
+from ragstore_gateway.configurations.assistant import USER_INPUT, Assistant, HttpCall, Rerank, Task
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.cron import next_time
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -104,6 +104,7 @@ class AssistantValidator:
         bases: the knowledge bases that a workflow may name.
         secrets: checks references to secrets.
         http_call: checks an httpCall at a path; it raises `InvalidRequest`.
+        rerank_model: checks the local model of a ranking at a path; it raises `InvalidRequest`.
     """
 
     def __init__(
@@ -111,10 +112,12 @@ class AssistantValidator:
         bases: Configurations[KnowledgeBase],
         secrets: SecretReferences,
         http_call: Callable[[HttpCall, str], None],
+        rerank_model: Callable[[str, str], None],
     ) -> None:
         self._bases = bases
         self._secrets = secrets
         self._check_http_call = http_call
+        self._check_rerank_model = rerank_model
 
     async def validate(self, body: Assistant, visible: NamePatterns = ALL_NAMES) -> None:
         """Check an assistant; see `Validator`."""
@@ -165,11 +168,21 @@ class AssistantValidator:
         if not (task.knowledge_bases or task.enable_workflow_rag or task.http_call_rag):
             yield FieldError(path, "Retrieves nothing: set knowledgeBases, enableWorkflowRag or httpCallRag")
         if task.rerank is not None:
-            if task.rerank.provider == "cohere" and not task.rerank.model:
-                yield FieldError(f"{path}.rerank.model", "Required for cohere")
-            if task.rerank.api_key:
-                yield from _faults(self._secrets.check, task.rerank.api_key, f"{path}.rerank.apiKey")
-                yield from self._unreadable(task.rerank.api_key, f"{path}.rerank.apiKey")
+            yield from self._rerank(task.rerank, f"{path}.rerank")
+
+    def _rerank(self, rerank: Rerank, path: str) -> Iterator[FieldError]:
+        given = {"baseUrl": rerank.base_url, "apiKey": rerank.api_key}
+        if rerank.provider == "local":
+            yield from (FieldError(f"{path}.{name}", "Must be absent for local") for name in given if given[name])
+            yield from _faults(self._check_rerank_model, rerank.model, f"{path}.model")
+            return
+        if not rerank.base_url:
+            yield FieldError(f"{path}.baseUrl", f"Required for {rerank.provider}")
+        if rerank.provider == "cohere" and not rerank.model:
+            yield FieldError(f"{path}.model", "Required for cohere")
+        if rerank.api_key:
+            yield from _faults(self._secrets.check, rerank.api_key, f"{path}.apiKey")
+            yield from self._unreadable(rerank.api_key, f"{path}.apiKey")
 
     def _unreadable(self, text: str, path: str) -> list[FieldError]:
         above, _, field = path.rpartition(".")

