@@ -48,5 +48,7 @@ class LazyModel:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`."""
-        model = self._model or await asyncio.to_thread(self.loaded)
+        model = self._model
+        if model is None:
+            model = await asyncio.to_thread(self.loaded)
         return await model.embed(texts, kind, normalize=normalize)
