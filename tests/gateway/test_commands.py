@@ -43,9 +43,9 @@ def done(url: str, *words: str, stdin: bytes = b"") -> str:
     return ended.stdout
 
 
-def create(url: str, name: str) -> None:
+def create(url: str, name: str, **fields: Any) -> None:
     """Create a knowledge base that finds every passage, unless the gateway has one of the name."""
-    created = httpx.post(f"{url}/ragstore/rags", json={"name": name, "minScore": 0})
+    created = httpx.post(f"{url}/ragstore/rags", json={"name": name, "minScore": 0, **fields})
     assert created.status_code in (201, 409), created.text
 
 
@@ -251,7 +251,8 @@ async def test_chunks_are_embedded_once_as_documents_and_a_question_as_a_query(g
             "RAGSTORE_GATEWAY_EMBEDDING_PARAMETERS": PREFIXES,
         }
         with running(await asyncio.to_thread(start_gateway, tmp_path, environ)) as served:
-            await asyncio.to_thread(create, served.url, "of-commands")
+            parameters = {"baseUrl": provider.url, **json.loads(PREFIXES)}
+            create(served.url, "of-commands", embeddingProvider="tei", embeddingParameters=parameters)
             words = ("kb", "ingest", "of-commands", str(tmp_path / "boiler.txt"))
             await asyncio.to_thread(done, served.url, *words)
             assert await asyncio.to_thread(done, served.url, *words) == "boiler.txt: unchanged\n"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.normalizers import Lowercase
@@ -21,7 +21,7 @@ DIMENSION = 16
 TOKENS = ("texts", "tokens")
 
 
-def table(seed: int = 1) -> Any:
+def table(seed: int = 1) -> NDArray[np.float32]:
     """The vector of each word."""
     return np.random.default_rng(seed).standard_normal((len(WORDS), DIMENSION)).astype(np.float32)
 

@@ -19,7 +19,6 @@ class BuiltinModel:
     """A model that is installed with the gateway.
 
     Attributes:
-        name: its name.
         create: loads it; it raises `ModelDamaged` if its files cannot be used.
         dimension: number of components of its vectors.
         dimensions: the dimensions to which its vectors may be cut; empty for its own only.
