@@ -53,6 +53,7 @@ READS: Final[frozenset[StoreOperation]] = frozenset(
         "get_collection",
         "list_collections",
         "count_collections",
+        "count_each",
         "max_batch_size",
         "get",
         "get_ids",

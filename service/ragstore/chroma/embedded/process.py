@@ -30,6 +30,7 @@ from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult,
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
+    CountEach,
     CountRecords,
     CreateCollection,
     DeleteCollection,
@@ -106,6 +107,7 @@ class _Chroma:
         marker.write()
         remove_orphans(Path(path))
         self.api: ChromaApi = open_api(path)
+        self.record_counts = collection_table.RecordCounts(Path(path))
         self.legacy_distances = legacy_collections.distances(Path(path))
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
@@ -276,6 +278,11 @@ def _list_collections(operation: ListCollections, chroma: _Chroma) -> list[Colle
 def _count_collections(operation: CountCollections, chroma: _Chroma) -> int:
     count = collection_table.count_collections(Path(chroma.path), chroma.scope["tenant"], chroma.scope["database"])
     return chroma.api.count_collections(**chroma.scope) if count is None else count
+
+
+@_execute.register(CountEach)
+def _count_each(operation: CountEach, chroma: _Chroma) -> dict[str, int]:
+    return chroma.record_counts.count(operation.collection_ids, operation.max_seconds)
 
 
 @_execute.register(ReplaceMetadata)
