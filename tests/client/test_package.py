@@ -120,7 +120,7 @@ CALLS: list[Call[object]] = [
         get_or_create=True,
         hnsw=_models.HnswParameters(ef_search=200),
     ),
-    _calls.list_collections(limit=1, offset=1, counts=True),
+    _calls.list_collections(limit=1, offset=1, counts=False),
     _calls.get_collection("abc"),
     _calls.update_metadata("abc", {}, merge=True),
     _calls.delete_collection("abc"),

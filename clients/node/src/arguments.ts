@@ -1,7 +1,7 @@
 /** Validation of the arguments of a client and of its calls. */
 
 import { InvalidConfiguration, InvalidInput } from "./errors.js";
-import type { CallOptions } from "./transport.js";
+import type { CallOptions } from "./types.js";
 
 /** The options of every call. */
 const CALL_OPTIONS: Record<keyof CallOptions, true> = {

@@ -3,7 +3,8 @@
 import { parseEndpoint } from "../arguments.js";
 import { toFloat32 } from "../embeddings.js";
 import { BadRequest } from "../errors.js";
-import { type CallOptions, type Fetch, plainAttempt, Transport } from "../transport.js";
+import { type Fetch, plainAttempt, Transport } from "../transport.js";
+import type { CallOptions } from "../types.js";
 import type { Document, Embedding, Where } from "../types.js";
 import {
   type ChromaCollection,
