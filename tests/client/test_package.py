@@ -52,6 +52,13 @@ def test_using_everything_but_langgraph_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.process
+def test_the_retriever_loads_retrieval_from_plain_chroma_only_when_it_is_used() -> None:
+    part = "ragstore_client.rag.chroma"
+    assert part not in loaded("from ragstore_client import BackendDetector, RagstoreProvider, Retriever")
+    assert part in loaded("from ragstore_client import registry")
+
+
+@pytest.mark.process
 def test_importing_the_context_library_loads_none_of_its_steps() -> None:
     more = loaded("import ragstore_client.context") - loaded("import ragstore_client")
     assert more == {"ragstore_client.context"}

@@ -18,6 +18,7 @@ from ragstore.chroma.embedded import collection_table
 from ragstore.chroma.embedded.api import ChromaApi, Scope, open_api
 from ragstore.chroma.embedded.collection_table import RecordCounts
 from ragstore.chroma.records import UpsertMetadata
+from ragstore.filters.values import Scalar
 from ragstore.model.collections import Collection
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.vectors import Vector
@@ -134,7 +135,8 @@ def test_records_are_counted_as_chroma_counts_them_after_each_kind_of_write(coun
     assert counted.both() == (4, 4)
     counted.delete("a", "b", "unknown")
     assert counted.both() == (2, 2)
-    counted.upsert("a", metadata={"tags": ["x", "y"]})
+    tags: list[Scalar] = ["x", "y"]
+    counted.upsert("a", metadata={"tags": tags})
     assert counted.both() == (3, 3)
     counted.chroma._update(counted.id, ids=["a", "unknown"], metadatas=[{"n": 1}, {"n": 1}], **SCOPE)
     assert counted.both() == (3, 3)
