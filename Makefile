@@ -97,6 +97,9 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 
 # -- use ----------------------------------------------------------------------------------------
 
+.PHONY: install
+install: $(VENV)/gateway.stamp ## install both services into .venv
+
 .PHONY: run
 run: $(VENV)/run.stamp ## serve on 127.0.0.1:8080 with embedded Chroma under ./data
 	$(BIN)/ragstore serve

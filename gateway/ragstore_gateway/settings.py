@@ -67,11 +67,13 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         max_embedding_texts: maximum number of texts in one request for embeddings.
         max_embedding_text_bytes: largest text of a request for embeddings, as UTF-8; a larger one is 400.
         extraction_timeout_seconds: time limit for the text of one document.
-        extraction_memory_bytes: maximum memory of a process that extracts texts, see [extraction](extraction.md).
+        extraction_memory_bytes: maximum memory of a process that extracts texts, see
+            [extraction](extraction-and-splitting.md#limits-of-extraction).
         extraction_concurrency: maximum number of such processes, and of documents that are extracted concurrently; as
             many processes split texts.
         splitting_timeout_seconds: time limit for splitting the text of one document into chunks.
-        splitting_memory_bytes: maximum memory of a process that splits texts, see [splitting](splitting.md#limits).
+        splitting_memory_bytes: maximum memory of a process that splits texts, see
+            [splitting](extraction-and-splitting.md#limits-of-splitting).
         max_document_bytes: largest document; a larger one is 413.
         max_document_text_characters: maximum number of characters of a document's text; a longer one is 413.
         max_files_bytes: maximum size of all files of `/v1/files` together; a file beyond it is 413.

@@ -41,7 +41,7 @@ JSON: Final = {"Content-Type": "application/json"}
         ),
         workaround=(
             "Filters that few documents match are run exactly, and short results are completed exactly. "
-            "[A reproduction](chroma-unreachable.md) needs only Chroma."
+            "[A reproduction](#unreachable-documents) needs only Chroma."
         ),
         works_around=("ragstore.chroma.exact_search", "ragstore.chroma.search"),
         upstream=(
