@@ -57,7 +57,7 @@ from ragstore.store.deadline import DeadlineStore
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.index_check import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
-from ragstore.store.list_memory import ListMemory
+from ragstore.store.listing_cache import ListingCacheStore
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
 from ragstore.store.registry import StoreRegistry, TenantDatabase
@@ -129,7 +129,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     layers.append(MetricsLayer())
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
-    store = ListMemory(store, is_exclusive=settings.store == "embedded")
+    store = ListingCacheStore(store, is_exclusive=settings.store == "embedded")
     if settings.index_sample_every:
         store = IndexSamplingStore(store, settings.index_sample_every)
     if settings.planning:

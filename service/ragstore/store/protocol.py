@@ -154,14 +154,3 @@ class Store(Protocol):
         Raises:
             DimensionMismatch: the collection's embeddings have another dimension.
         """
-
-
-async def write_batch(store: Store, name: str, write: Write) -> None:
-    """Write one batch.
-
-    Raises:
-        ServiceError: the write failed.
-    """
-    (outcome,) = await store.write(name, [write])
-    if outcome is not None:
-        raise outcome

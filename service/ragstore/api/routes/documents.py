@@ -51,7 +51,8 @@ from ragstore.model.filters.condition import Condition
 from ragstore.operations.check_documents import checked_batch
 from ragstore.operations.list_documents import Cursor, Page, list_page, to_documents
 from ragstore.operations.update_documents import update_metadata
-from ragstore.store.protocol import Store, write_batch
+from ragstore.operations.write_documents import write_batch
+from ragstore.store.protocol import Store
 
 DecoderDependency: TypeAlias = SkipValidation[NamedDependency[DocumentsDecoder]]
 """Decodes documents."""
