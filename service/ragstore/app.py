@@ -27,7 +27,6 @@ from ragstore.api.routes.documents import DocumentsController
 from ragstore.api.routes.query import query, query_collection
 from ragstore.api.routes.service import describe, health, openapi_document
 from ragstore.api.routes.stream import stream_documents
-from ragstore.api.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
@@ -48,6 +47,7 @@ from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.openapi import StructSchemas
 from ragstore.kit.service import Service
+from ragstore.model.large_bodies.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
 from ragstore.store.audit import AuditStore

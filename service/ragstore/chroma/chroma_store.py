@@ -89,11 +89,8 @@ from ragstore.model.metadata import (
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 
-MAX_COUNTED: Final = 100
-"""Maximum number of collections that are counted by one operation, so that others are executed in between."""
-
 SHARE_OF_TIME: Final = 0.9
-"""Share of the remaining time that an operation has for counting."""
+"""Share of the time for which an operation counts."""
 
 
 class ChromaStore:
@@ -155,18 +152,15 @@ class ChromaStore:
 
     async def count_each(self, collections: Sequence[Collection], max_seconds: float) -> list[CollectionCount]:
         """Count the documents of collections, within a time."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + max_seconds
         counts: dict[str, CollectionCount] = {}
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(end):
-                for start in range(0, len(collections), MAX_COUNTED):
-                    ids = [collection.id for collection in collections[start : start + MAX_COUNTED]]
-                    # Ends before the timeout, which would discard all counts of the operation.
-                    counts |= await self.backend.call(CountEach(ids, SHARE_OF_TIME * (end - loop.time())))
-                    for each in ids:
-                        if each not in counts:
-                            counts[each] = await self._count_one(each)
+            async with asyncio.timeout(max_seconds):
+                ids = [collection.id for collection in collections]
+                # Ends before the timeout, which would discard all counts of the operation.
+                counts |= await self.backend.call(CountEach(ids, SHARE_OF_TIME * max_seconds))
+                for each in ids:
+                    if each not in counts:
+                        counts[each] = await self._count_one(each)
         return [counts.get(collection.id, "late") for collection in collections]
 
     async def _count_one(self, collection_id: str) -> CollectionCount:
