@@ -16,6 +16,7 @@ from ragstore.kit.errors import error_classes
 from ragstore.model import metadata
 from ragstore.model.filters import where_document
 from ragstore.model.large_bodies import split_documents
+from ragstore.operations import list_documents
 from ragstore.settings import Settings
 from tests.support.pages import ROOT, text_of
 
@@ -38,6 +39,7 @@ LIMITS = {
     "metadata values of all documents in a write": metadata.MAX_REQUEST_VALUES,
     "characters in the ids of all documents in a write": decode_documents.MAX_REQUEST_ID_CHARACTERS,
     "documents in a page": parameters.MAX_PAGE,
+    "matches of a filter, for a page with an offset and a total": list_documents.MAX_MATCHES,
     "ids in a URL": parameters.MAX_URL_IDS,
     "ids in a body": schemas.MAX_IDS,
     "results of a query": schemas.MAX_TOP_K,
