@@ -23,10 +23,11 @@ from ragstore.model.collections import HnswParameters
 from ragstore.model.documents import Batch, Selection, Write
 from ragstore.model.queries import Query
 from ragstore.model.vectors import Matrix
+from ragstore.operations.write_documents import write_batch
 from ragstore.settings import Settings
 from ragstore.store.embedding_memory import EmbeddingMemory
 from ragstore.store.layer import StoreLayer
-from ragstore.store.protocol import Store, write_batch
+from ragstore.store.protocol import Store
 
 COUNTS: Final = (120, 600)
 DIMENSION: Final = 384

@@ -37,8 +37,9 @@ from ragstore.model.filters.condition import Condition
 from ragstore.model.metadata import Metadata
 from ragstore.model.queries import Query
 from ragstore.model.vectors import Vector
+from ragstore.operations.write_documents import write_batch
 from ragstore.settings import Settings
-from ragstore.store.protocol import Store, write_batch
+from ragstore.store.protocol import Store
 from tests.support.servers import running, start_chroma
 
 P = ParamSpec("P")

@@ -31,8 +31,9 @@ from ragstore.model.filters.condition import Condition
 from ragstore.model.metadata import Metadata
 from ragstore.model.queries import Query
 from ragstore.operations.list_documents import Cursor, Page, list_page
+from ragstore.operations.write_documents import write_batch
 from ragstore.settings import Settings
-from ragstore.store.protocol import Store, write_batch
+from ragstore.store.protocol import Store
 from tests.support.servers import running, start_chroma
 
 DIMENSION: Final = 32

@@ -33,9 +33,10 @@ from ragstore.model.documents import Batch, Write
 from ragstore.model.filters.condition import Condition
 from ragstore.model.metadata import Metadata
 from ragstore.model.queries import Query
+from ragstore.operations.write_documents import write_batch
 from ragstore.settings import Settings
 from ragstore.store.layer import StoreLayer
-from ragstore.store.protocol import Store, write_batch
+from ragstore.store.protocol import Store
 
 Vectors = NDArray[np.float32]
 

@@ -27,7 +27,6 @@ from ragstore.api.routes.documents import DocumentsController
 from ragstore.api.routes.query import query, query_collection
 from ragstore.api.routes.service import describe, health, openapi_document
 from ragstore.api.routes.stream import stream_documents
-from ragstore.api.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.embedded.backend import EmbeddedBackend
@@ -49,6 +48,7 @@ from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.openapi import StructSchemas
 from ragstore.kit.service import Service
+from ragstore.model.large_bodies.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
 from ragstore.store.audit import AuditStore
@@ -59,7 +59,7 @@ from ragstore.store.embedding_memory import EmbeddingMemory
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.index_check import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
-from ragstore.store.list_memory import ListMemory
+from ragstore.store.listing_cache import ListingCacheStore
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
 from ragstore.store.registry import StoreRegistry, TenantDatabase
@@ -131,7 +131,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     layers.append(MetricsLayer())
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
-    store = ListMemory(store, is_exclusive=settings.store == "embedded")
+    store = ListingCacheStore(store, is_exclusive=settings.store == "embedded")
     store = EmbeddingMemory(store)
     if settings.index_sample_every:
         store = IndexSamplingStore(store, settings.index_sample_every)

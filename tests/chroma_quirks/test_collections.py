@@ -73,7 +73,7 @@ def test_modify_replaces_all_metadata(client: ClientAPI) -> None:
 @shows(
     Quirk(
         name="metadata-cannot-be-emptied",
-        summary="`{}` as the new metadata of a collection is refused. A null is accepted, and stores nothing.",
+        summary="`{}` as the new metadata of a collection is rejected. A null is accepted, and stores nothing.",
         workaround="A null is sent under a key that only ragstore uses.",
         works_around=("ragstore.chroma.collection_config:EMPTY_METADATA",),
     )
@@ -91,7 +91,7 @@ def test_a_collections_metadata_is_emptied_by_a_null_alone(client: ClientAPI) ->
         name="space-in-metadata-lies",
         summary=(
             "The server stores another `hnsw:space` in the metadata of a collection, and keeps computing the old "
-            "distance. The Python client refuses the key, also with the value that it has."
+            "distance. The Python client rejects the key, also with the value that it has."
         ),
         workaround="400 when the distance would change.",
         works_around=("ragstore.chroma.chroma_store:update_metadata",),

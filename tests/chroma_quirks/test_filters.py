@@ -35,7 +35,7 @@ def texts(client: ClientAPI, **contents: str) -> BareCollection:
         name="one-field-in-a-filter",
         summary=(
             "A `where` takes one field with one operator. Several fields, several operators, `{}`, integers beside "
-            "floats in `$in`, and `$and` or `$or` of one clause are refused, the last by the Python client alone."
+            "floats in `$in`, and `$and` or `$or` of one clause are rejected, the last by the Python client alone."
         ),
         workaround="Filters are translated: several fields mean AND, `{}` selects everything, and so on.",
         works_around=(
@@ -182,7 +182,7 @@ def test_a_thousand_clauses_side_by_side_are_too_many(client: ClientAPI) -> None
     Quirk(
         name="deep-filters",
         summary=(
-            "120 levels of `$and` are refused by a message that does not say why; some thousands raise "
+            "120 levels of `$and` are rejected by a message that does not say why; some thousands raise "
             "`RecursionError` in the Python client."
         ),
         workaround="A filter takes 32 levels; more is 400.",

@@ -15,7 +15,7 @@ from tests.chroma_quirks.quirk import Quirk, shows
 @shows(
     Quirk(
         name="no-null-in-an-add",
-        summary="A null in the metadata of an `add` is refused with a message that does not mention nulls.",
+        summary="A null in the metadata of an `add` is rejected with a message that does not mention nulls.",
         workaround="A null means absent, and is removed before the write.",
         works_around=("ragstore.model.metadata:validate_document_metadata",),
         upstream="#5260: Problem with nullable metadata fields",
@@ -31,7 +31,7 @@ def test_a_null_in_the_metadata_of_an_add_is_refused(client: ClientAPI) -> None:
 @shows(
     Quirk(
         name="empty-metadata-is-none",
-        summary="The Python client refuses an empty metadata; a document without any comes back with null.",
+        summary="The Python client rejects an empty metadata; a document without any comes back with null.",
         workaround="An empty metadata is sent as null, and null comes back as `{}`.",
         works_around=("ragstore.chroma.merging:_upsert_metadata", "ragstore.chroma.records:to_metadatas"),
         upstream="#699: Fix empty metadata, partial updates (merged pull request: intended)",
@@ -128,7 +128,7 @@ def test_a_list_that_is_empty_or_has_two_kinds_of_numbers_is_refused(client: Cli
     Quirk(
         name="reserved-keys",
         summary=(
-            "Metadata keys that are empty or begin with `#` or `$` are refused by a message that does not name "
+            "Metadata keys that are empty or begin with `#` or `$` are rejected by a message that does not name "
             "them; those that begin with `chroma:` are accepted, and do not come back."
         ),
         workaround="400 that names the key.",

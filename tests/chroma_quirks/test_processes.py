@@ -67,7 +67,7 @@ def test_a_write_stops_all_threads_of_its_process(client: ClientAPI) -> None:
             "Two processes may open one folder. Queries of the one do not find what the other wrote, while `count` "
             "and `get` do."
         ),
-        workaround="A lock on the folder; a second service is refused.",
+        workaround="A lock on the folder; a second service is rejected.",
         works_around=("chroma_repair.data_lock:lock_data",),
         upstream="#3792: `Query` does not match `Get` on persistent DB accessed by two processes",
         stores=("embedded",),

@@ -114,7 +114,7 @@ def test_a_write_takes_5461_records_and_no_more(client: ClientAPI) -> None:
     Quirk(
         name="unusable-numbers-without-a-path",
         summary=(
-            "An embedding with NaN, infinity or a number beyond float32 is refused for the whole batch, by a "
+            "An embedding with NaN, infinity or a number beyond float32 is rejected for the whole batch, by a "
             "message that does not name the document."
         ),
         workaround="Numbers are checked while they are decoded; the error names `$.documents[3].embedding[7]`.",
@@ -135,7 +135,7 @@ def test_an_unusable_number_is_refused_without_the_name_of_its_document(client: 
 @shows(
     Quirk(
         name="largest-body",
-        summary="The server refuses bodies above 40 MiB with 413.",
+        summary="The server rejects bodies above 40 MiB with 413.",
         workaround="None yet: batches of large embeddings that are within ragstore's own limit fail.",
         works_around=(),
         upstream='#5192: 413 "Payload too large" at Chroma docker (closed)',

@@ -20,7 +20,7 @@ from ragstore_client import (
     Retriever,
     SkipReason,
 )
-from ragstore_client.rag._chroma_calls import to_chroma_where
+from ragstore_client.rag.chroma._calls import to_chroma_where
 from tests.client.archive_stores import ArchiveStore
 from tests.client.corpus import chunk
 from tests.client.fake_servers import LocalServer, Request, Response

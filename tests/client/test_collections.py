@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
-from ragstore_client import BadRequest, Client, Conflict, InvalidInput, NewDocument, NotFound, Scalar, Where
+from ragstore_client import BadRequest, Client, Collection, Conflict, InvalidInput, NewDocument, NotFound, Scalar, Where
 
 
 def test_a_created_collection_is_returned(client: Client, archive_name: str) -> None:
@@ -61,16 +63,26 @@ def test_collections_come_in_pages(client: Client, store: Client, archive_name: 
     assert (page.count, len(page.collections)) == (2, 2)
     assert page.total >= 5
     assert {each.name for each in client.iter_collections(page_size=2)} >= set(names)
-    assert {each.count for each in client.list_collections().collections} == {None}
-    counts = {each.name: each.count for each in client.iter_collections(page_size=2, counts=True)}
+    counts = {each.name: each.count for each in client.iter_collections(page_size=2)}
     assert [counts[each] for each in names] == [0] * 5
     for each in names:
         store.delete_collection(each)
 
 
-def test_metadata_is_replaced_or_merged(client: Client, client_collection: str) -> None:
+def test_collections_are_counted_in_lists_unless_counts_is_false(client: Client, client_collection: str) -> None:
+    def count(found: Iterable[Collection]) -> int | None:
+        return next(each.count for each in found if each.name == client_collection)
+
+    assert count(client.list_collections().collections) == 0
+    assert count(client.list_collections(counts=False).collections) is None
+    assert count(client.iter_collections()) == 0
+    assert count(client.iter_collections(counts=False)) is None
+    assert client.list_collections().uncounted == 0
+
+
+def test_metadata_is_merged_unless_merge_is_false(client: Client, client_collection: str) -> None:
     client.update_collection_metadata(client_collection, {"a": 1, "b": 2})
-    merged = client.update_collection_metadata(client_collection, {"b": None, "c": 3}, merge=True)
+    merged = client.update_collection_metadata(client_collection, {"b": None, "c": 3})
     assert (merged.metadata, merged.merge) == ({"a": 1, "c": 3}, True)
     replaced = client.update_collection_metadata(client_collection, {"d": 4}, merge=False)
     assert (replaced.metadata, replaced.merge) == ({"d": 4}, False)

@@ -52,6 +52,13 @@ def test_using_everything_but_langgraph_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.process
+def test_the_retriever_loads_retrieval_from_plain_chroma_only_when_it_is_used() -> None:
+    part = "ragstore_client.rag.chroma"
+    assert part not in loaded("from ragstore_client import BackendDetector, RagstoreProvider, Retriever")
+    assert part in loaded("from ragstore_client import registry")
+
+
+@pytest.mark.process
 def test_importing_the_context_library_loads_none_of_its_steps() -> None:
     more = loaded("import ragstore_client.context") - loaded("import ragstore_client")
     assert more == {"ragstore_client.context"}
@@ -120,7 +127,7 @@ CALLS: list[Call[object]] = [
         get_or_create=True,
         hnsw=_models.HnswParameters(ef_search=200),
     ),
-    _calls.list_collections(limit=1, offset=1, counts=True),
+    _calls.list_collections(limit=1, offset=1, counts=False),
     _calls.get_collection("abc"),
     _calls.update_metadata("abc", {}, merge=True),
     _calls.delete_collection("abc"),

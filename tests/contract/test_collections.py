@@ -194,7 +194,7 @@ def test_listed_collections_have_the_fields_of_a_single_one(http: httpx.Client, 
     create(http, new_name, metadata={"team": "docs"}, distance="l2")
     add(http, new_name, *documents(3))
 
-    listed = {found["name"]: found for found in http.get("/collections?counts=true").json()["collections"]}
+    listed = {found["name"]: found for found in http.get("/collections").json()["collections"]}
 
     assert listed[new_name] == {
         "name": new_name,
@@ -206,7 +206,7 @@ def test_listed_collections_have_the_fields_of_a_single_one(http: httpx.Client, 
     assert listed[new_name] == http.get(f"/collections/{new_name}").json()
 
 
-def test_documents_are_counted_in_a_list_only_on_request(http: httpx.Client, new_name: str) -> None:
+def test_documents_are_counted_in_a_list_unless_counts_is_false(http: httpx.Client, new_name: str) -> None:
     create(http, new_name)
     add(http, new_name, *documents(3))
 
@@ -214,7 +214,14 @@ def test_documents_are_counted_in_a_list_only_on_request(http: httpx.Client, new
         listed = http.get(f"/collections{query}").raise_for_status().json()["collections"]
         return next(found["count"] for found in listed if found["name"] == new_name)
 
-    assert [count(query) for query in ("", "?counts=false", "?counts=true")] == [None, None, 3]
+    assert [count(query) for query in ("", "?counts=true", "?counts=false")] == [3, 3, None]
+
+
+def test_a_list_that_was_counted_in_time_has_no_number_of_uncounted_collections(
+    http: httpx.Client, three: list[str]
+) -> None:
+    assert "uncounted" not in http.get("/collections").json()
+    assert "uncounted" not in http.get("/collections?counts=false").json()
 
 
 def test_pages_of_collections_add_up_to_the_whole_list(http: httpx.Client, three: list[str]) -> None:

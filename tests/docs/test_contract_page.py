@@ -9,12 +9,13 @@ from http import HTTPStatus
 import pytest
 
 from ragstore import errors
-from ragstore.api import decode_documents, parameters, schemas, split_documents
+from ragstore.api import decode_documents, parameters, schemas
 from ragstore.filters import grammar, where
 from ragstore.kit import value_count
 from ragstore.kit.errors import error_classes
 from ragstore.model import metadata
 from ragstore.model.filters import where_document
+from ragstore.model.large_bodies import split_documents
 from ragstore.operations import list_documents
 from ragstore.settings import Settings
 from tests.support.pages import ROOT, text_of

@@ -1,6 +1,7 @@
 /** The retriever against a real service and a real Chroma server, whose URLs are in `RAGSTORE_TEST_*_URL`. */
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -8,7 +9,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client, EmbeddingFailed, InvalidConfiguration, InvalidInput, ProviderExists, UnknownProvider } from "@ragstore/client";
 import {
   BackendDetector,
-  ChromaProvider,
   chooseQuery,
   type Embedder,
   EmbeddingCache,
@@ -24,6 +24,7 @@ import {
   Retriever,
   settingsFromEnv,
 } from "@ragstore/client/rag";
+import { ChromaProvider } from "@ragstore/client/rag/chroma";
 
 import { closedUrl, rejection, reply, sendProblem, serviceUrl, withServer } from "./support.js";
 
@@ -451,6 +452,19 @@ test("the strategy of a query is the raw message first, and then the topic", () 
     strategy: "follow-up (contextualized topic)",
   });
   assert.deepEqual(new Set(lines), new Set(["Query strategy: first message (raw query)", "Query strategy: follow-up (contextualized topic)"]));
+});
+
+test("retrieval from plain Chroma is loaded and registered only where it is imported", () => {
+  const load = (...modules: string[]): { names: string[]; isLoaded: boolean } => {
+    const script = `
+      ${modules.map((name) => `require(${JSON.stringify(name)});`).join("")}
+      const names = require("@ragstore/client/rag").registry.discover().map(({ name }) => name);
+      const isLoaded = Object.keys(require.cache).some((path) => /rag.chroma.provider/.test(path));
+      console.log(JSON.stringify({ names, isLoaded }));`;
+    return JSON.parse(execFileSync(process.execPath, ["-e", script], { encoding: "utf8" })) as { names: string[]; isLoaded: boolean };
+  };
+  assert.deepEqual(load("@ragstore/client/rag"), { names: ["ragstore"], isLoaded: false });
+  assert.deepEqual(load("@ragstore/client/rag/chroma"), { names: ["ragstore", "chroma"], isLoaded: true });
 });
 
 describe("providers", () => {

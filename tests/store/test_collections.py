@@ -194,3 +194,13 @@ async def test_status_tells_the_kind_the_version_and_the_number_of_collections(
     assert status.collections_count == await store.count_collections() > 0
     assert (status.storage_bytes is None) == (status.kind == "remote")
     assert status.storage_bytes is None or status.storage_bytes > 0
+
+
+async def test_collections_are_counted_together(store: Store, name: str) -> None:
+    full = await store.create_collection(f"{name}-full", {}, "l2")
+    empty = await store.create_collection(f"{name}-empty", {}, "l2")
+    await add_documents(store, full.name, batch("a", "b"))
+    assert await store.count_each([full, empty, full], 30.0) == [2, 0, 2]
+    await store.delete_collection(empty.name)
+    assert await store.count_each([empty, full], 30.0) == ["deleted", 2]
+    assert await store.count_each([], 30.0) == []

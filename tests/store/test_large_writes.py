@@ -17,11 +17,11 @@ from ragstore.chroma.backend import Backend
 from ragstore.chroma.http.streamed_body import streamed_bodies
 from ragstore.errors import ChromaFailed, TooLargeForChroma
 from ragstore.model.documents import EVERYTHING, Batch, Write
-from ragstore.model.metadata import PackedMetadata, PackedScalar
-from ragstore.model.packed_embeddings import PackedEmbeddings, pack_row
-from ragstore.model.packed_metadata import pack_metadata
-from ragstore.model.packed_text import pack_text
-from ragstore.store.protocol import Store, write_batch
+from ragstore.model.large_bodies.packed_embeddings import PackedEmbeddings, pack_row
+from ragstore.model.large_bodies.packed_metadata import PackedMetadata, PackedScalar, pack_metadata
+from ragstore.model.large_bodies.packed_text import pack_text
+from ragstore.operations.write_documents import write_batch
+from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, of_ids
 from tests.support.fake_servers import between, listening, with_content
 from tests.support.servers import Served

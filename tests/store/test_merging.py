@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from ragstore.chroma.merging import merge
 from ragstore.errors import DocumentsExist
 from ragstore.model.documents import Batch, Write
+from ragstore.model.large_bodies.packed_embeddings import Embeddings, PackedEmbeddings, pack_row
 from ragstore.model.metadata import Metadata
-from ragstore.model.packed_embeddings import Embeddings, PackedEmbeddings, pack_row
 
 IDS = st.sampled_from("abcde")
 METADATAS: st.SearchStrategy[Metadata] = st.dictionaries(

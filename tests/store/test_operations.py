@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final, TypeVar
+from uuid import UUID
 
 import pytest
 
@@ -14,6 +15,7 @@ from ragstore.chroma.operations import (
     OPERATIONS,
     AddRecords,
     CountCollections,
+    CountEach,
     CountRecords,
     CreateCollection,
     DeleteCollection,
@@ -43,6 +45,7 @@ NAMES: Final = [
     "get_collection",
     "list_collections",
     "count_collections",
+    "count_each",
     "replace_metadata",
     "delete_collection",
     "add",
@@ -120,6 +123,7 @@ async def test_both_backends_execute_every_operation(backend: Backend, name: str
     await backend.call(UpsertRecords(created.id, _records("a")))
     for make, expected in ON_RECORDS.values():
         assert await backend.call(make(created.id)) == expected
+    assert await backend.call(CountEach([created.id, str(UUID(int=1))], 5.0)) == {created.id: 1}
     found = await backend.call(GetRecords(created.id, columns=("documents", "metadatas")))
     assert (found.ids, found.texts, found.metadatas, found.embeddings) == (["a"], ["a"], [{"n": 1}], None)
     (nearest,) = await backend.call(QueryRecords(created.id, matrix([1.0, 2.0]), 5))

@@ -13,7 +13,8 @@ from ragstore.chroma import first_write
 from ragstore.chroma.operations import CreateCollection, GetCollection, ListCollections
 from ragstore.errors import CollectionNotFound, DimensionMismatch, DocumentsExist, InvalidName
 from ragstore.model.documents import EVERYTHING, Write
-from ragstore.store.protocol import Store, write_batch
+from ragstore.operations.write_documents import write_batch
+from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, make_query, of_where, upsert_documents
 from tests.support.process_fixtures import starts_process
 from tests.support.stores import STORES, TENANT, StoreLocation, http_backend

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, get_args
+from uuid import UUID
 
 import pytest
 
 from ragstore.errors import ChromaTimeout, CollectionNotFound
 from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import Forbidden
+from ragstore.model.collections import Collection
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.store.deadline import DeadlineStore
@@ -27,6 +29,7 @@ WITHOUT_A_NAME: dict[str, Callable[[Store], Awaitable[object]]] = {
     "max_batch_size": lambda store: store.max_batch_size(),
     "list_collections": lambda store: store.list_collections(None, 0),
     "count_collections": lambda store: store.count_collections(),
+    "count_each": lambda store: store.count_each([Collection(str(UUID(int=1)), "gone", {}, None, "l2")], 1.0),
 }
 
 WITH_A_NAME: dict[str, Callable[[Store, str], Awaitable[object]]] = {

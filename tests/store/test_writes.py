@@ -12,7 +12,8 @@ from ragstore.errors import DimensionMismatch, DocumentsExist, InvalidDocuments
 from ragstore.filters.values import MetadataValue
 from ragstore.model.documents import EVERYTHING, Batch, Selection, Write
 from ragstore.model.metadata import Metadata
-from ragstore.store.protocol import Store, write_batch
+from ragstore.operations.write_documents import write_batch
+from ragstore.store.protocol import Store
 from tests.support.factories import (
     add_documents,
     batch,

@@ -11,7 +11,8 @@ from ragstore.model.filters.condition import Condition
 from ragstore.model.metadata import Metadata
 from ragstore.model.queries import Query
 from ragstore.model.vectors import Matrix
-from ragstore.store.protocol import Store, write_batch
+from ragstore.operations.write_documents import write_batch
+from ragstore.store.protocol import Store
 
 
 def matrix(*rows: Sequence[float]) -> Matrix:

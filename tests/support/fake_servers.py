@@ -72,6 +72,7 @@ def between(
     *,
     requests_a_connection: int | None = None,
     change: Callable[[str, str, bytes], tuple[str, bytes] | None] = unchanged,
+    is_held: Callable[[str], bool] = lambda head: False,
 ) -> Talk:
     """A proxy in front of Chroma that records requests.
 
@@ -81,6 +82,7 @@ def between(
         requests_a_connection: number of requests after which a connection is closed; None for no limit.
         change: makes the response to pass on, of a request's head and the head and body of Chroma's response; None
             closes the connection instead.
+        is_held: whether a request, whose head it is given, gets no response.
 
     Returns:
         The handler of a connection.
@@ -94,6 +96,8 @@ def between(
             while requests_a_connection is None or served < requests_a_connection:
                 head, body = await read_message(reader)
                 seen.append((head, body))
+                if is_held(head):
+                    await asyncio.Event().wait()
                 downstream.write(head.encode("latin-1") + body)
                 changed = change(head, *await read_message(upstream))
                 if changed is None:

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from ragstore.kit.full_collections import FULL_COLLECTIONS, NEVER
+from ragstore.model.large_bodies.full_collections import FULL_COLLECTIONS, NEVER
 
 
 def test_full_collections_are_paused_until_the_last_block_ends() -> None:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragstore.api import large_documents
-from ragstore.api.large_documents import SLICE_BYTES, STEP_VALUES, decode_large
 from ragstore.api.schemas import NewDocument
 from ragstore.kit.decoding import JSON, MSGPACK
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.time_slices import run_whole
-from ragstore.model.packed_text import PackedText
+from ragstore.model.large_bodies import large_documents
+from ragstore.model.large_bodies.large_documents import SLICE_BYTES, STEP_VALUES, decode_large
+from ragstore.model.large_bodies.packed_text import PackedText
 
 EMOJI: Final = "\N{SMILING FACE WITH OPEN MOUTH}"
 ESCAPES: Final = [b"\\n", b"\\\\", b'\\"', b"\\u00e4", b"\\ud83d\\ude03", EMOJI.encode(), "ä".encode(), b"x", b"\\/"]

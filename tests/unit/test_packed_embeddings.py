@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstore.model.packed_embeddings import PackedEmbeddings, PackedRow, norms_of, pack_row, unpack_row
+from ragstore.model.large_bodies.packed_embeddings import PackedEmbeddings, PackedRow, norms_of, pack_row, unpack_row
 from ragstore.model.vectors import Vector, squared_norms
 
 NUMBERS = st.one_of(st.integers(-200, 200).map(float), st.floats(width=32, allow_nan=False, allow_infinity=False))

@@ -10,9 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstore.chroma.http.bodies import ENCODER
-from ragstore.model.metadata import PackedMetadata, PackedScalar
-from ragstore.model.packed_metadata import VALUE_BYTES, pack_metadata, size_of_metadata
-from ragstore.model.packed_text import PackedText, pack_text, utf8
+from ragstore.model.large_bodies.packed_metadata import (
+    VALUE_BYTES,
+    PackedMetadata,
+    PackedScalar,
+    pack_metadata,
+    size_of_metadata,
+)
+from ragstore.model.large_bodies.packed_text import PackedText, pack_text, utf8
 
 WIDE = "x" * 100 + "\N{SMILING FACE WITH OPEN MOUTH}"
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragstore.api import split_documents as module
-from ragstore.api.split_documents import TooLong, end_of_value, split_documents
 from ragstore.errors import BatchTooLarge
 from ragstore.kit.decoding import JSON, MSGPACK
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.time_slices import run_whole
+from ragstore.model.large_bodies import split_documents as module
+from ragstore.model.large_bodies.split_documents import TooLong, end_of_value, split_documents
 
 MAX = 50
 

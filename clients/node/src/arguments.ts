@@ -1,7 +1,7 @@
 /** Validation of the arguments of a client and of its calls. */
 
 import { InvalidConfiguration, InvalidInput } from "./errors.js";
-import type { CallOptions } from "./transport.js";
+import type { CallOptions } from "./types.js";
 
 /** The options of every call. */
 const CALL_OPTIONS: Record<keyof CallOptions, true> = {
@@ -90,9 +90,9 @@ export function stringArray(name: string, ids: Iterable<string>): string[] {
 }
 
 /** An integer within bounds. */
-export function integer(name: string, value: number, least: number): number {
-  if (!Number.isInteger(value) || value < least) {
-    throw new InvalidInput(`${name} must be an integer of at least ${least}`);
+export function integer(name: string, value: number, minimum: number): number {
+  if (!Number.isInteger(value) || value < minimum) {
+    throw new InvalidInput(`${name} must be an integer of at least ${minimum}`);
   }
   return value;
 }

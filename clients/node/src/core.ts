@@ -5,8 +5,9 @@ import createClient, { type Client as Api } from "openapi-fetch";
 import { parseCallOptions } from "./arguments.js";
 import { snakeKeys } from "./casing.js";
 import type { paths } from "./schema.js";
-import type { IncludeOptions } from "./types.js";
-import { type AttemptInit, type AttemptResult, type CallOptions, type CallSemantics, plainAttempt, Transport, type TransportSettings } from "./transport.js";
+import type { RetryPolicy } from "./retry.js";
+import type { CallOptions, IncludeOptions } from "./types.js";
+import { type AttemptInit, type AttemptResult, type CallSemantics, plainAttempt, Transport, type TransportSettings } from "./transport.js";
 
 /** The generated calls. */
 export type ServiceApi = Api<paths, "application/json">;
@@ -26,6 +27,11 @@ export class Core {
       headers: { Accept: "application/json" },
       redirect: "manual",
     });
+  }
+
+  /** The retry policy of calls without one of their own. */
+  get retries(): RetryPolicy {
+    return this.#transport.settings.retries;
   }
 
   /** Make a call of the contract. */

@@ -2,11 +2,12 @@
 
 import { collectionPath, stringArray, integer, type Names, parseCallOptions, parseOptions } from "./arguments.js";
 import { camelKeys } from "./casing.js";
+import { CollectionCalls } from "./collections.js";
 import { type Core, includedParts, wireBody } from "./core.js";
 import { checkMetadata, encodeDocuments } from "./encoding.js";
 import { BadRequest, InvalidInput, NotFound } from "./errors.js";
-import type { CallOptions } from "./transport.js";
 import type {
+  CallOptions,
   DeleteAllResult,
   DeleteRequest,
   DeleteResult,
@@ -41,6 +42,207 @@ export interface UpdateOptions {
   replace?: boolean | undefined;
 }
 
+/** The calls of a client on documents. */
+export class DocumentCalls extends CollectionCalls {
+  /**
+   * Add documents, all or none, in one request.
+   *
+   * The call is not retried if it may have reached the service. Use `upsertDocuments` for calls that must be retried.
+   *
+   * @throws Conflict if an id exists; the detail lists them.
+   */
+  async addDocuments(
+    collection: string,
+    documents: Iterable<NewDocument>,
+    options?: CallOptions,
+  ): Promise<WriteResult> {
+    const call = parseCallOptions("addDocuments", options);
+    return await writeDocuments(this.core, "add", collection, encodeDocuments(documents), call);
+  }
+
+  /** Add documents, all or none, in one request. A document with an existing id replaces the stored one. */
+  async upsertDocuments(
+    collection: string,
+    documents: Iterable<NewDocument>,
+    options?: CallOptions,
+  ): Promise<WriteResult> {
+    const call = parseCallOptions("upsertDocuments", options);
+    return await writeDocuments(this.core, "upsert", collection, encodeDocuments(documents), call);
+  }
+
+  /** List documents in insertion order; `total` is the number of all matches. */
+  async listDocuments(
+    collection: string,
+    options?: DocumentFilter & CallOptions,
+  ): Promise<DocumentPage> {
+    const names = { ...SELECTION, ...INCLUDE, limit: true, offset: true, total: true, after: true } as const;
+    const { call, own } = parseOptions<DocumentFilter>("listDocuments", options, names);
+    const { after, ...filter } = withIdArray(own);
+    const limit = integer("limit", filter.limit ?? (filter.ids ? Math.max(filter.ids.length, 1) : DEFAULT_PAGE), 1);
+    const start = integer("offset", filter.offset ?? 0, 0);
+    if (after !== undefined) {
+      return await pageAfter(this.core, collection, { ...filter, limit }, after, call);
+    }
+    const documents: Document[] = [];
+    let total: number | null = null;
+    let next: string | undefined;
+    for await (const page of pages(this.core, collection, filter, { size: MAX_PAGE, limit, offset: start, total: filter.total !== false }, call)) {
+      documents.push(...page.documents);
+      total ??= page.total;
+      next = page.next;
+    }
+    return { documents, count: documents.length, total, ...(next === undefined ? {} : { next }) };
+  }
+
+  /** Iterate over all documents that a filter selects, page by page. */
+  async *iterDocuments(
+    collection: string,
+    options?: IterateOptions & CallOptions,
+  ): AsyncGenerator<Document, void, undefined> {
+    const names = { ...SELECTION, ...INCLUDE, limit: true, offset: true, pageSize: true } as const;
+    const { call, own } = parseOptions<IterateOptions>("iterDocuments", options, names);
+    const { pageSize = MAX_PAGE, limit = Number.POSITIVE_INFINITY, ...filter } = withIdArray(own);
+    if (integer("pageSize", pageSize, 1) > MAX_PAGE) {
+      throw new InvalidInput(`pageSize must be at most ${MAX_PAGE}`);
+    }
+    if (limit !== Number.POSITIVE_INFINITY) {
+      integer("limit", limit, 1);
+    }
+    const offset = integer("offset", filter.offset ?? 0, 0);
+    for await (const page of pages(this.core, collection, filter, { size: pageSize, limit, offset, total: false }, call)) {
+      yield* page.documents;
+    }
+  }
+
+  /** Count the documents that a filter selects; all of them without a filter. */
+  async count(collection: string, options?: Selection & CallOptions): Promise<number> {
+    const { call, own } = parseOptions<Selection>("count", options, SELECTION);
+    const { total } = await listPage(this.core, collection, { ...withIdArray(own), limit: 1, total: true }, { offset: 0 }, call);
+    return total ?? 0;
+  }
+
+  /**
+   * Get a document.
+   *
+   * @throws NotFound if it does not exist.
+   */
+  async getDocument(
+    collection: string,
+    id: string,
+    options?: GetDocumentOptions & CallOptions,
+  ): Promise<Document> {
+    const { call, own } = parseOptions<GetDocumentOptions>("getDocument", options, { includeEmbeddings: true });
+    if (id === "." || id === "..") {
+      // URL parsers remove these segments from a path, even if they are encoded.
+      const [found] = (await this.listDocuments(collection, { ids: [id], total: false, ...own, ...call })).documents;
+      if (!found) {
+        throw new NotFound({
+          status: 404,
+          code: "document_not_found",
+          title: "Document not found",
+          detail: `Document '${id}' not found in collection '${collection}'`,
+        });
+      }
+      return found;
+    }
+    if (typeof id !== "string" || id === "") {
+      throw new InvalidInput("an id must be a string that is not empty");
+    }
+    const params = { path: { ...collectionPath(collection), document_id: id }, query: includedParts(own) };
+    return await this.core.send(
+      (api, init) => api.GET("/collections/{collection_name}/documents/{document_id}", { ...init, params }),
+      call,
+    );
+  }
+
+  /** Get any number of documents by their ids, each once, in the order of the ids. Ids that do not exist are left out. */
+  async getDocuments(
+    collection: string,
+    ids: Iterable<string>,
+    options?: IncludeOptions & CallOptions,
+  ): Promise<Document[]> {
+    const { call, own } = parseOptions<IncludeOptions>("getDocuments", options, INCLUDE);
+    const unique = [...new Set(stringArray("ids", ids))];
+    const found = new Map<string, Document>();
+    for (let start = 0; start < unique.length; start += MAX_PAGE) {
+      const some = unique.slice(start, start + MAX_PAGE);
+      const page = await this.listDocuments(collection, { ids: some, total: false, ...own, ...call });
+      for (const document of page.documents) {
+        found.set(document.id, document);
+      }
+    }
+    return unique.map((id) => found.get(id)).filter((document) => document !== undefined);
+  }
+
+  /**
+   * Whether a document exists.
+   *
+   * @throws NotFound if the collection does not exist.
+   */
+  async documentExists(collection: string, id: string, options?: CallOptions): Promise<boolean> {
+    const call = parseCallOptions("documentExists", options);
+    const page = await this.listDocuments(collection, { ids: [id], includeTexts: false, total: false, ...call });
+    return page.count > 0;
+  }
+
+  /**
+   * Change the metadata of documents, all or none, in one request. Texts and embeddings stay as they are.
+   *
+   * @param updates the metadata by id. Keys that are not named stay, and null removes a key. With `replace`, keys that
+   *   are not named are removed.
+   * @throws NotFound if the collection, or one of the documents, does not exist. Nothing was changed.
+   */
+  async updateDocuments(
+    collection: string,
+    updates: DocumentUpdates,
+    options?: UpdateOptions & CallOptions,
+  ): Promise<DocumentsUpdated> {
+    const { call, own } = parseOptions<UpdateOptions>("updateDocuments", options, { replace: true });
+    if (!(updates instanceof Object) || Array.isArray(updates)) {
+      throw new InvalidInput("the updates must be an object or a Map of metadata by id");
+    }
+    const entries = updates instanceof Map ? [...updates] : Object.entries(updates);
+    const documents = entries.map(([id, metadata]: [string, NonNullable<DocumentMetadata>], index) => {
+      checkMetadata(metadata, `$.documents[${index}].metadata`);
+      return { id, metadata };
+    });
+    const params = { path: collectionPath(collection) };
+    const body: Schemas["DocumentUpdates"] = { documents, mode: own.replace ? "replace" : "merge" };
+    return await this.core.send(
+      (api, init) => api.PATCH("/collections/{collection_name}/documents", { ...init, params, body }),
+      call,
+    );
+  }
+
+  /** Delete documents by ids, by a filter, or by both. `count` is the number that the last attempt deleted. */
+  async deleteDocuments(
+    collection: string,
+    request: DeleteRequest & CallOptions,
+  ): Promise<DeleteResult> {
+    const { call, own } = parseOptions<{ ids?: readonly string[] | undefined; where?: unknown }>("deleteDocuments", request, {
+      ids: true,
+      where: true,
+    });
+    const params = { path: collectionPath(collection) };
+    const body = wireBody<Schemas["DeleteRequest"]>(withIdArray(own));
+    return await this.core.send(
+      (api, init) => api.POST("/collections/{collection_name}/documents/delete", { ...init, params, body }),
+      call,
+    );
+  }
+
+  /** Delete all documents. The collection keeps its metadata, dimension and distance function. */
+  async emptyCollection(collection: string, options?: CallOptions): Promise<DeleteAllResult> {
+    const params = { path: collectionPath(collection) };
+    return camelKeys(
+      await this.core.send(
+        (api, init) => api.DELETE("/collections/{collection_name}/documents/all", { ...init, params }),
+        parseCallOptions("emptyCollection", options),
+      ),
+    );
+  }
+}
+
 export async function writeDocuments(
   core: Core,
   mode: "upsert" | "add",
@@ -57,50 +259,6 @@ export async function writeDocuments(
   return mode === "add"
     ? await core.send((api, init) => api.POST(path, { ...init, ...request }), call, { idempotent: false })
     : await core.send((api, init) => api.PUT(path, { ...init, ...request }), call);
-}
-
-export async function addDocuments(
-  core: Core,
-  collection: string,
-  documents: Iterable<NewDocument>,
-  options?: CallOptions,
-): Promise<WriteResult> {
-  const call = parseCallOptions("addDocuments", options);
-  return await writeDocuments(core, "add", collection, encodeDocuments(documents), call);
-}
-
-export async function upsertDocuments(
-  core: Core,
-  collection: string,
-  documents: Iterable<NewDocument>,
-  options?: CallOptions,
-): Promise<WriteResult> {
-  const call = parseCallOptions("upsertDocuments", options);
-  return await writeDocuments(core, "upsert", collection, encodeDocuments(documents), call);
-}
-
-export async function listDocuments(
-  core: Core,
-  collection: string,
-  options?: DocumentFilter & CallOptions,
-): Promise<DocumentPage> {
-  const names = { ...SELECTION, ...INCLUDE, limit: true, offset: true, total: true, after: true } as const;
-  const { call, own } = parseOptions<DocumentFilter>("listDocuments", options, names);
-  const { after, ...filter } = withIdArray(own);
-  const limit = integer("limit", filter.limit ?? (filter.ids ? Math.max(filter.ids.length, 1) : DEFAULT_PAGE), 1);
-  const start = integer("offset", filter.offset ?? 0, 0);
-  if (after !== undefined) {
-    return await pageAfter(core, collection, { ...filter, limit }, after, call);
-  }
-  const documents: Document[] = [];
-  let total: number | null = null;
-  let next: string | undefined;
-  for await (const page of pages(core, collection, filter, { size: MAX_PAGE, limit, offset: start, total: filter.total !== false }, call)) {
-    documents.push(...page.documents);
-    total ??= page.total;
-    next = page.next;
-  }
-  return { documents, count: documents.length, total, ...(next === undefined ? {} : { next }) };
 }
 
 async function pageAfter(
@@ -155,137 +313,6 @@ async function* pages(
       return;
     }
   }
-}
-
-export async function* iterDocuments(
-  core: Core,
-  collection: string,
-  options?: IterateOptions & CallOptions,
-): AsyncGenerator<Document, void, undefined> {
-  const names = { ...SELECTION, ...INCLUDE, limit: true, offset: true, pageSize: true } as const;
-  const { call, own } = parseOptions<IterateOptions>("iterDocuments", options, names);
-  const { pageSize = MAX_PAGE, limit = Number.POSITIVE_INFINITY, ...filter } = withIdArray(own);
-  if (integer("pageSize", pageSize, 1) > MAX_PAGE) {
-    throw new InvalidInput(`pageSize must be at most ${MAX_PAGE}`);
-  }
-  if (limit !== Number.POSITIVE_INFINITY) {
-    integer("limit", limit, 1);
-  }
-  const offset = integer("offset", filter.offset ?? 0, 0);
-  for await (const page of pages(core, collection, filter, { size: pageSize, limit, offset, total: false }, call)) {
-    yield* page.documents;
-  }
-}
-
-export async function countDocuments(core: Core, collection: string, options?: Selection & CallOptions): Promise<number> {
-  const { call, own } = parseOptions<Selection>("count", options, SELECTION);
-  const { total } = await listPage(core, collection, { ...withIdArray(own), limit: 1, total: true }, { offset: 0 }, call);
-  return total ?? 0;
-}
-
-export async function getDocument(
-  core: Core,
-  collection: string,
-  id: string,
-  options?: GetDocumentOptions & CallOptions,
-): Promise<Document> {
-  const { call, own } = parseOptions<GetDocumentOptions>("getDocument", options, { includeEmbeddings: true });
-  if (id === "." || id === "..") {
-    // URL parsers remove these segments from a path, even if they are encoded.
-    const [found] = (await listDocuments(core, collection, { ids: [id], total: false, ...own, ...call })).documents;
-    if (!found) {
-      throw new NotFound({
-        status: 404,
-        code: "document_not_found",
-        title: "Document not found",
-        detail: `Document '${id}' not found in collection '${collection}'`,
-      });
-    }
-    return found;
-  }
-  if (typeof id !== "string" || id === "") {
-    throw new InvalidInput("an id must be a string that is not empty");
-  }
-  const params = { path: { ...collectionPath(collection), document_id: id }, query: includedParts(own) };
-  return await core.send(
-    (api, init) => api.GET("/collections/{collection_name}/documents/{document_id}", { ...init, params }),
-    call,
-  );
-}
-
-export async function getDocuments(
-  core: Core,
-  collection: string,
-  ids: Iterable<string>,
-  options?: IncludeOptions & CallOptions,
-): Promise<Document[]> {
-  const { call, own } = parseOptions<IncludeOptions>("getDocuments", options, INCLUDE);
-  const unique = [...new Set(stringArray("ids", ids))];
-  const found = new Map<string, Document>();
-  for (let start = 0; start < unique.length; start += MAX_PAGE) {
-    const some = unique.slice(start, start + MAX_PAGE);
-    const page = await listDocuments(core, collection, { ids: some, total: false, ...own, ...call });
-    for (const document of page.documents) {
-      found.set(document.id, document);
-    }
-  }
-  return unique.map((id) => found.get(id)).filter((document) => document !== undefined);
-}
-
-export async function documentExists(core: Core, collection: string, id: string, options?: CallOptions): Promise<boolean> {
-  const call = parseCallOptions("documentExists", options);
-  const page = await listDocuments(core, collection, { ids: [id], includeTexts: false, total: false, ...call });
-  return page.count > 0;
-}
-
-export async function updateDocuments(
-  core: Core,
-  collection: string,
-  updates: DocumentUpdates,
-  options?: UpdateOptions & CallOptions,
-): Promise<DocumentsUpdated> {
-  const { call, own } = parseOptions<UpdateOptions>("updateDocuments", options, { replace: true });
-  if (!(updates instanceof Object) || Array.isArray(updates)) {
-    throw new InvalidInput("the updates must be an object or a Map of metadata by id");
-  }
-  const entries = updates instanceof Map ? [...updates] : Object.entries(updates);
-  const documents = entries.map(([id, metadata]: [string, NonNullable<DocumentMetadata>], index) => {
-    checkMetadata(metadata, `$.documents[${index}].metadata`);
-    return { id, metadata };
-  });
-  const params = { path: collectionPath(collection) };
-  const body: Schemas["DocumentUpdates"] = { documents, mode: own.replace ? "replace" : "merge" };
-  return await core.send(
-    (api, init) => api.PATCH("/collections/{collection_name}/documents", { ...init, params, body }),
-    call,
-  );
-}
-
-export async function deleteDocuments(
-  core: Core,
-  collection: string,
-  request: DeleteRequest & CallOptions,
-): Promise<DeleteResult> {
-  const { call, own } = parseOptions<{ ids?: readonly string[] | undefined; where?: unknown }>("deleteDocuments", request, {
-    ids: true,
-    where: true,
-  });
-  const params = { path: collectionPath(collection) };
-  const body = wireBody<Schemas["DeleteRequest"]>(withIdArray(own));
-  return await core.send(
-    (api, init) => api.POST("/collections/{collection_name}/documents/delete", { ...init, params, body }),
-    call,
-  );
-}
-
-export async function emptyCollection(core: Core, collection: string, options?: CallOptions): Promise<DeleteAllResult> {
-  const params = { path: collectionPath(collection) };
-  return camelKeys(
-    await core.send(
-      (api, init) => api.DELETE("/collections/{collection_name}/documents/all", { ...init, params }),
-      parseCallOptions("emptyCollection", options),
-    ),
-  );
 }
 
 async function listPage(

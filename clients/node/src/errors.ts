@@ -33,8 +33,10 @@
  * Match on `code`, not on texts: it is stable. For logs use `describe`: the other texts may repeat what a server sent.
  */
 
-import type { IngestionReport } from "./outcomes.js";
-import type { FieldError } from "./types.js";
+import type { Report } from "./outcomes.js";
+import type { components } from "./schema.js";
+
+type FieldError = components["schemas"]["FieldError"];
 
 /** Base of every error that this package throws on purpose. */
 export class RagstoreError extends Error {
@@ -43,7 +45,7 @@ export class RagstoreError extends Error {
   /** The call's URL, without user, password and query string. */
   url = "";
   /** The report of the `ingestAll` that this error ended. */
-  declare report?: IngestionReport;
+  declare report?: Report;
 
   override get name(): string {
     return this.constructor.name;

@@ -34,9 +34,10 @@ export {
   UnsupportedMediaType,
 } from "./errors.js";
 export type { Documents, IngestOptions } from "./ingest.js";
-export { type Failed, IngestionFailed, IngestionReport, type Outcome, type Progress, type Stored } from "./outcomes.js";
+export { IngestionFailed, IngestionReport } from "./ingestion_report.js";
+export type { Failed, Outcome, Progress, Report, Stored } from "./outcomes.js";
 export type { BatchOptions } from "./queries.js";
 export { DEFAULT_RETRIES, NO_RETRIES, type Retries, type RetryPolicy } from "./retry.js";
 export type { components, operations, paths } from "./schema.js";
-export type { CallOptions, Fetch } from "./transport.js";
+export type { Fetch } from "./transport.js";
 export type * from "./types.js";

@@ -9,11 +9,11 @@ import { integer, type Names, parseOptions } from "./arguments.js";
 import { asError, type Batch, Batcher, disjoint, type Entry, entryOf } from "./batches.js";
 import { deliver } from "./delivery.js";
 import { InvalidInput, RagstoreError } from "./errors.js";
-import { type Failed, IngestionReport, type Outcome, type Progress } from "./outcomes.js";
+import { IngestionReport } from "./ingestion_report.js";
+import type { Failed, Outcome, Progress } from "./outcomes.js";
 import { warn } from "./runtime.js";
 import { isIterable, Source } from "./source.js";
-import type { CallOptions } from "./transport.js";
-import type { NewDocument } from "./types.js";
+import type { CallOptions, NewDocument } from "./types.js";
 
 /** The options of an ingestion, apart from those of its requests. */
 interface OwnOptions {

@@ -1,6 +1,4 @@
-/** The results of an ingestion. */
-
-import { RagstoreError } from "./errors.js";
+/** The outcomes of an ingestion. */
 
 /** A document that the service confirmed as stored. */
 export interface Stored {
@@ -37,45 +35,10 @@ export interface Progress {
   requests: number;
 }
 
-/** The result of an ingestion. */
-export class IngestionReport implements Progress {
-  readonly read: number;
-  readonly stored: number;
-  readonly failed: number;
-  readonly requests: number;
-
-  constructor(
-    { read, stored, failed, requests }: Progress,
-    /** The first 1,000 documents that are not known to be stored. */
-    readonly failures: readonly Failed[],
-  ) {
-    this.read = read;
-    this.stored = stored;
-    this.failed = failed;
-    this.requests = requests;
-  }
-
+/** The counts and the failures of an ingestion. */
+export interface Report extends Progress {
+  /** The first 1,000 documents that are not known to be stored. */
+  readonly failures: readonly Failed[];
   /** @throws IngestionFailed if a document was not stored. */
-  raiseForFailures(): void {
-    const [first] = this.failures;
-    if (first) {
-      const message = `${this.failed} of ${this.read} documents were not stored, first ${first.error.message}`;
-      throw new IngestionFailed(message, this, { cause: first.error });
-    }
-  }
-}
-
-/** Documents of an ingestion were not stored. */
-export class IngestionFailed extends RagstoreError {
-  /** The counts and the failures. */
-  declare report: IngestionReport;
-
-  constructor(
-    message: string,
-    report: IngestionReport,
-    options?: ErrorOptions,
-  ) {
-    super(message, options);
-    this.report = report;
-  }
+  raiseForFailures(): void;
 }

@@ -4,8 +4,8 @@ import { collectionPath, stringArray, integer, type Names, type ParsedOptions, p
 import { camelKeys } from "./casing.js";
 import { type Core, includedParts, wireBody } from "./core.js";
 import { toBase64 } from "./embeddings.js";
-import type { CallOptions } from "./transport.js";
-import type { Embedding, MultiQueryResults, QueryOptions, QueryResults, Schemas } from "./types.js";
+import { IngestCalls } from "./ingest_calls.js";
+import type { CallOptions, Embedding, MultiQueryResults, QueryOptions, QueryResults, Schemas } from "./types.js";
 
 const QUERY: Names<QueryOptions> = {
   topK: true,
@@ -23,61 +23,64 @@ export interface BatchOptions {
   concurrency?: number | undefined;
 }
 
-export async function query(
-  core: Core,
-  collection: string,
-  embedding: Embedding,
-  options?: QueryOptions & CallOptions,
-): Promise<QueryResults> {
-  return await sendQuery(core, collection, embedding, parseOptions<QueryOptions>("query", options, QUERY));
-}
-
-export async function queryBatch(
-  core: Core,
-  collection: string,
-  embeddings: Iterable<Embedding>,
-  options?: QueryOptions & BatchOptions & CallOptions,
-): Promise<QueryResults[]> {
-  const { call, own } = parseOptions<QueryOptions & BatchOptions>("queryBatch", options, { ...QUERY, concurrency: true });
-  const { concurrency = 8, ...query } = own;
-  const pending = [...embeddings].entries();
-  const results: QueryResults[] = [];
-  // The first error ends the other queries, too.
-  const controller = new AbortController();
-  const abort = (): void => {
-    controller.abort(call.signal?.reason);
-  };
-  call.signal?.throwIfAborted();
-  call.signal?.addEventListener("abort", abort);
-  const worker = async (): Promise<void> => {
-    for (const [index, embedding] of pending) {
-      results[index] = await sendQuery(core, collection, embedding, { own: query, call: { ...call, signal: controller.signal } });
-    }
-  };
-  try {
-    await Promise.all(Array.from({ length: integer("concurrency", concurrency, 1) }, worker));
-  } finally {
-    call.signal?.removeEventListener("abort", abort);
-    controller.abort();
+/** The calls of a client that search. */
+export class QueryCalls extends IngestCalls {
+  /** Find the documents nearest to an embedding. */
+  async query(
+    collection: string,
+    embedding: Embedding,
+    options?: QueryOptions & CallOptions,
+  ): Promise<QueryResults> {
+    return await sendQuery(this.core, collection, embedding, parseOptions<QueryOptions>("query", options, QUERY));
   }
-  return results;
-}
 
-export async function queryCollections(
-  core: Core,
-  collections: Iterable<string>,
-  embedding: Embedding,
-  options?: QueryOptions & CallOptions,
-): Promise<MultiQueryResults> {
-  const { call, own } = parseOptions<QueryOptions>("queryCollections", options, QUERY);
-  const { includeEmbeddings, includeTexts, ...query } = own;
-  const body = wireBody<Schemas["MultiQueryRequest"]>({
-    ...query,
-    ...includedParts({ includeEmbeddings, includeTexts }),
-    collections: stringArray("collections", collections),
-    queryEmbedding: toBase64(embedding),
-  });
-  return camelKeys(await core.send((api, init) => api.POST("/query", { ...init, body }), call));
+  /** Find the documents nearest to each of several embeddings, with several requests in flight. */
+  async queryBatch(
+    collection: string,
+    embeddings: Iterable<Embedding>,
+    options?: QueryOptions & BatchOptions & CallOptions,
+  ): Promise<QueryResults[]> {
+    const { call, own } = parseOptions<QueryOptions & BatchOptions>("queryBatch", options, { ...QUERY, concurrency: true });
+    const { concurrency = 8, ...query } = own;
+    const pending = [...embeddings].entries();
+    const results: QueryResults[] = [];
+    // The first error ends the other queries, too.
+    const controller = new AbortController();
+    const abort = (): void => {
+      controller.abort(call.signal?.reason);
+    };
+    call.signal?.throwIfAborted();
+    call.signal?.addEventListener("abort", abort);
+    const worker = async (): Promise<void> => {
+      for (const [index, embedding] of pending) {
+        results[index] = await sendQuery(this.core, collection, embedding, { own: query, call: { ...call, signal: controller.signal } });
+      }
+    };
+    try {
+      await Promise.all(Array.from({ length: integer("concurrency", concurrency, 1) }, worker));
+    } finally {
+      call.signal?.removeEventListener("abort", abort);
+      controller.abort();
+    }
+    return results;
+  }
+
+  /** Find the documents nearest to an embedding in several collections. `errors` lists those that failed. */
+  async queryCollections(
+    collections: Iterable<string>,
+    embedding: Embedding,
+    options?: QueryOptions & CallOptions,
+  ): Promise<MultiQueryResults> {
+    const { call, own } = parseOptions<QueryOptions>("queryCollections", options, QUERY);
+    const { includeEmbeddings, includeTexts, ...query } = own;
+    const body = wireBody<Schemas["MultiQueryRequest"]>({
+      ...query,
+      ...includedParts({ includeEmbeddings, includeTexts }),
+      collections: stringArray("collections", collections),
+      queryEmbedding: toBase64(embedding),
+    });
+    return camelKeys(await this.core.send((api, init) => api.POST("/query", { ...init, body }), call));
+  }
 }
 
 async function sendQuery(

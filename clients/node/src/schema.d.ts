@@ -33,7 +33,10 @@ export interface paths {
         };
         /**
          * List collections
-         * @description List collections by name, with their number of documents if `counts` is true.
+         * @description List collections by name, with their number of documents unless `counts` is false.
+         *
+         *     Documents are counted for 2 s at most. Collections that were not counted in time have the count null, and
+         *     `uncounted` is their number.
          */
         get: operations["listCollections"];
         put?: never;
@@ -380,7 +383,7 @@ export interface components {
             metadata: {
                 [key: string]: string | number | boolean;
             };
-            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection, and in a list without `counts`. */
+            /** @description Number of documents; null if Chroma fails to count them, as in a damaged collection, and in a list if `counts` is false or the time was not sufficient. */
             count: number | null;
             /** @description Dimension of its embeddings; null until the first document is stored. */
             dimension: number | null;
@@ -465,6 +468,8 @@ export interface components {
             count: number;
             /** @description Number of all collections. */
             total: number;
+            /** @description Number of collections on this page whose documents were not counted, because it would take more than 2 s; absent if there are none. `counts=false` spares the time. */
+            uncounted?: number;
         };
         /**
          * DeleteAllResult
@@ -1281,7 +1286,7 @@ export interface operations {
                 limit?: number;
                 /** @description Number of matches to skip. */
                 offset?: number;
-                /** @description Whether to count the documents of each collection, a call each. */
+                /** @description Whether to count the documents of each collection. */
                 counts?: boolean;
             };
             header?: never;

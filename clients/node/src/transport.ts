@@ -3,27 +3,12 @@
 import { milliseconds, validatedHeaders } from "./arguments.js";
 import { CallTimeout, InvalidInput, NotFound, RagstoreError, TransportError } from "./errors.js";
 import { errorFrom, unexpectedResponse } from "./responses.js";
-import { parseRetries, type Retries, type RetryPolicy, RetryState } from "./retry.js";
+import { parseRetries, type RetryPolicy, RetryState } from "./retry.js";
 import { after, randomId, sleep } from "./runtime.js";
 import { failureOf } from "./transport_errors.js";
+import type { CallOptions } from "./types.js";
 
 export type Fetch = (request: Request) => Promise<Response>;
-
-/** Options of every call. An absent one is the client's. */
-export interface CallOptions {
-  /** Aborts the call, which then rejects with the signal's reason. */
-  signal?: AbortSignal | undefined;
-  /** Maximum time for one attempt, including its response; null for no limit. */
-  timeoutMs?: number | null | undefined;
-  /** Maximum time for the whole call, with all retries and the delays between them; null for no limit. */
-  deadlineMs?: number | null | undefined;
-  /** Number of retries, or fields of the retry policy. */
-  retries?: Retries | undefined;
-  /** Additional headers. */
-  headers?: Readonly<Record<string, string>> | undefined;
-  /** Id under which the service logs the request (`X-Request-ID`). All attempts share it; a random one by default. */
-  requestId?: string | undefined;
-}
 
 /** The result of one attempt, as openapi-fetch returns it. */
 export interface AttemptResult<T> {

@@ -2,12 +2,29 @@
 
 import type { CamelKeys } from "./casing.js";
 import type { Embedding } from "./embeddings.js";
+import type { Retries } from "./retry.js";
 import type { components } from "./schema.js";
 
 export type { Embedding } from "./embeddings.js";
 
 /** The types of the OpenAPI document, with the names of the contract. */
 export type Schemas = components["schemas"];
+
+/** Options of every call. An absent one is the client's. */
+export interface CallOptions {
+  /** Aborts the call, which then rejects with the signal's reason. */
+  signal?: AbortSignal | undefined;
+  /** Maximum time for one attempt, including its response; null for no limit. */
+  timeoutMs?: number | null | undefined;
+  /** Maximum time for the whole call, with all retries and the delays between them; null for no limit. */
+  deadlineMs?: number | null | undefined;
+  /** Number of retries, or fields of the retry policy. */
+  retries?: Retries | undefined;
+  /** Additional headers. */
+  headers?: Readonly<Record<string, string>> | undefined;
+  /** Id under which the service logs the request (`X-Request-ID`). All attempts share it; a random one by default. */
+  requestId?: string | undefined;
+}
 
 export type Collection = Omit<Schemas["Collection"], "hnsw"> & {
   /** Parameters of Chroma's index; absent if all have Chroma's default. */

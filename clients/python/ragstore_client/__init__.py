@@ -95,7 +95,6 @@ if TYPE_CHECKING:
     from ragstore_client._async.ingestion import AsyncIngestion
     from ragstore_client._embedded import EmbeddedServiceFailed
     from ragstore_client._frames import frame_documents
-    from ragstore_client.rag._chroma_provider import ChromaConnection, ChromaProvider
     from ragstore_client.rag._config import RagArchiveConfig, RagConfig, RagSettings, extract_rag_config
     from ragstore_client.rag._connections import LoopThread
     from ragstore_client.rag._detection import BackendDetector
@@ -116,6 +115,7 @@ if TYPE_CHECKING:
     from ragstore_client.rag._results import RetrievedPassage, SearchResults, SkippedArchive, SkipReason
     from ragstore_client.rag._retriever import ALL_LAYERS, Retriever
     from ragstore_client.rag._strategy import QueryChoice, choose_query
+    from ragstore_client.rag.chroma._provider import ChromaConnection, ChromaProvider
 
 _LAZY = {
     "ragstore_client._async.client": ("AsyncClient",),
@@ -123,7 +123,7 @@ _LAZY = {
     "ragstore_client._async.ingestion": ("AsyncIngestion",),
     "ragstore_client._embedded": ("EmbeddedServiceFailed",),
     "ragstore_client._frames": ("frame_documents",),
-    "ragstore_client.rag._chroma_provider": (
+    "ragstore_client.rag.chroma._provider": (
         "ChromaConnection",
         "ChromaProvider",
     ),

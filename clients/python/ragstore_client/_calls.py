@@ -106,9 +106,9 @@ def create_collection(
     return Call("POST", "/collections", decode, body=encode(body), idempotent=get_or_create)
 
 
-def list_collections(*, limit: int | None, offset: int | None, counts: bool = False) -> Call[models.CollectionPage]:
+def list_collections(*, limit: int | None, offset: int | None, counts: bool = True) -> Call[models.CollectionPage]:
     """`GET /collections`."""
-    params = _params(limit=limit, offset=offset, counts="true" if counts else None)
+    params = _params(limit=limit, offset=offset, counts=None if counts else "false")
     return Call("GET", "/collections", json_decoder(models.CollectionPage), params=params)
 
 

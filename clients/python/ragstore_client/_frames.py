@@ -39,8 +39,8 @@ def frame_documents(
         metadata: names of the columns with metadata; all others when None. A missing value is left out.
 
     Yields:
-        Each row, as a mapping with the fields of `NewDocument`. A value that cannot be sent is refused by `ingest`, for
-        that document alone.
+        Each row, as a mapping with the fields of `NewDocument`. `ingest` rejects a value that cannot be sent, for that
+        document alone.
 
     Raises:
         InvalidInput: the object is no table, or has no such column.

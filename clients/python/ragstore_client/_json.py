@@ -101,7 +101,7 @@ def to_strings(values: Iterable[str], name: str) -> list[str]:
     """Convert several strings, such as ids.
 
     Args:
-        values: the strings. One `str` is refused: its characters would be used, `"12"` as `"1"` and `"2"`.
+        values: the strings. One `str` is rejected: its characters would be used, `"12"` as `"1"` and `"2"`.
         name: the argument's name, for the error.
 
     Returns:

@@ -126,11 +126,14 @@ class CollectionPage(msgspec.Struct, frozen=True):
         collections: the collections of this page.
         count: number of collections on this page.
         total: number of all collections.
+        uncounted: number of collections on this page whose `count` is None because counting would have taken more than
+            2 seconds.
     """
 
     collections: list[Collection]
     count: int
     total: int
+    uncounted: int = 0
 
 
 class MetadataUpdated(msgspec.Struct, frozen=True):

@@ -34,6 +34,10 @@ class CallOptions(TypedDict, total=False):
     request_id: str
 
 
+NO_OPTIONS = CallOptions()
+"""The options of a call that has none of its own."""
+
+
 class Options(msgspec.Struct, frozen=True):
     """The options in effect. See `CallOptions`."""
 

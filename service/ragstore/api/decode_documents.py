@@ -13,18 +13,19 @@ from uuid import uuid4
 
 import msgspec
 
-from ragstore.api.large_documents import LARGE_BYTES, LargeDocument, decode_large
 from ragstore.api.schemas import NewDocument
-from ragstore.api.split_documents import MAX_DOCUMENT_BYTES, missing_documents, split_documents
 from ragstore.errors import BatchTooLarge, InvalidDocuments, InvalidMetadata
 from ragstore.kit.decoding import JSON, Decoder, decoded, decoders
 from ragstore.kit.errors import InvalidRequest
-from ragstore.kit.full_collections import FULL_COLLECTIONS
-from ragstore.kit.releasable_bytes import ReleasableBytes
 from ragstore.kit.time_slices import TimeSlices, run_whole
 from ragstore.kit.value_count import MAX_VALUES, has_too_many_values
 from ragstore.model.documents import Batch
-from ragstore.model.metadata import MAX_REQUEST_VALUES, PackedMetadata, count_values, validate_document_metadata
+from ragstore.model.large_bodies.full_collections import FULL_COLLECTIONS
+from ragstore.model.large_bodies.large_documents import LARGE_BYTES, LargeDocument, decode_large
+from ragstore.model.large_bodies.packed_metadata import PackedMetadata
+from ragstore.model.large_bodies.releasable_bytes import ReleasableBytes
+from ragstore.model.large_bodies.split_documents import MAX_DOCUMENT_BYTES, missing_documents, split_documents
+from ragstore.model.metadata import MAX_REQUEST_VALUES, count_values, validate_document_metadata
 from ragstore.model.received_documents import WITHOUT_EMBEDDING, Fault, ReceivedDocuments, embedding_path
 from ragstore.model.vectors import NOT_NUMBERS, parse_embedding
 

@@ -129,7 +129,7 @@ class Collection(Struct, frozen=True):
         Annotated[int, Meta(ge=0)] | None,
         Meta(
             description="Number of documents; null if Chroma fails to count them, as in a damaged collection, and in a "
-            "list without `counts`."
+            "list if `counts` is false or the time was not sufficient."
         ),
     ]
     dimension: Annotated[
@@ -164,6 +164,13 @@ class CollectionPage(Struct, frozen=True):
     collections: Annotated[list[Collection], Meta(description="The collections on this page.")]
     count: Annotated[int, Meta(description="Number of collections on this page.", ge=0)]
     total: Annotated[int, Meta(description="Number of all collections.", ge=0)]
+    uncounted: Annotated[
+        Annotated[int, Meta(ge=1)] | UnsetType,
+        Meta(
+            description="Number of collections on this page whose documents were not counted, because it would take "
+            "more than 2 s; absent if there are none. `counts=false` spares the time."
+        ),
+    ] = UNSET
 
 
 class MetadataUpdated(Struct, frozen=True):

@@ -23,7 +23,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Final, Literal
 
 from ragstore.chroma.adding import add
 from ragstore.chroma.backend import Backend
@@ -34,6 +34,7 @@ from ragstore.chroma.merging import ids_of, merge
 from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
     CountCollections,
+    CountEach,
     CountRecords,
     CreateCollection,
     DeleteCollection,
@@ -68,7 +69,15 @@ from ragstore.errors import (
 from ragstore.filters.values import Scalar
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.weak_registry import WeakRegistry
-from ragstore.model.collections import DEFAULT_HNSW, SPACE, Collection, Distance, HnswParameters, StoreStatus
+from ragstore.model.collections import (
+    DEFAULT_HNSW,
+    SPACE,
+    Collection,
+    CollectionCount,
+    Distance,
+    HnswParameters,
+    StoreStatus,
+)
 from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmbeddings, Write
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
@@ -79,6 +88,9 @@ from ragstore.model.metadata import (
 )
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
+
+SHARE_OF_TIME: Final = 0.9
+"""Share of the time for which an operation counts."""
 
 
 class ChromaStore:
@@ -137,6 +149,27 @@ class ChromaStore:
     async def count_collections(self) -> int:
         """Count the collections."""
         return await self.backend.call(CountCollections())
+
+    async def count_each(self, collections: Sequence[Collection], max_seconds: float) -> list[CollectionCount]:
+        """Count the documents of collections, within a time."""
+        counts: dict[str, CollectionCount] = {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max_seconds):
+                ids = [collection.id for collection in collections]
+                # Ends before the timeout, which would discard all counts of the operation.
+                counts |= await self.backend.call(CountEach(ids, SHARE_OF_TIME * max_seconds))
+                for each in ids:
+                    if each not in counts:
+                        counts[each] = await self._count_one(each)
+        return [counts.get(collection.id, "late") for collection in collections]
+
+    async def _count_one(self, collection_id: str) -> CollectionCount:
+        try:
+            return await self.backend.call(CountRecords(collection_id))
+        except StaleCollectionId:
+            return "deleted"
+        except ChromaFailed:
+            return "failed"
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
         """Replace a collection's metadata or merge into it."""

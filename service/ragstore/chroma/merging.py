@@ -12,8 +12,9 @@ from ragstore.chroma.records import RecordBatch, UpsertMetadata
 from ragstore.errors import DocumentsExist, InvalidMetadata
 from ragstore.kit.errors import ServiceError
 from ragstore.model.documents import Batch, Write
-from ragstore.model.metadata import Metadata, PackedMetadata
-from ragstore.model.packed_embeddings import Embeddings, PackedEmbeddings, Row
+from ragstore.model.large_bodies.packed_embeddings import Embeddings, PackedEmbeddings, Row
+from ragstore.model.large_bodies.packed_metadata import PackedMetadata
+from ragstore.model.metadata import Metadata
 
 MAX_REMOVED_KEYS: Final = 32_000
 """Keys that an upsert may remove from a document that it replaces. Each is one of the 32,766 variables of an SQL

@@ -135,6 +135,27 @@ class CountCollections(Operation[int], frozen=True, eq=False):
     name = "count_collections"
 
 
+class CountEach(Operation[dict[str, int]], frozen=True, eq=False):
+    """Count the records of several collections.
+
+    Returns the counts by collection id. A collection is left out if it is gone, if it must be counted by itself, or if
+    there was no time left.
+
+    Attributes:
+        max_seconds: time after which no further collection is counted.
+    """
+
+    name = "count_each"
+
+    collection_ids: list[str]
+    max_seconds: float
+
+    @property
+    def size(self) -> int:
+        """Number of collections."""
+        return len(self.collection_ids)
+
+
 class ReplaceMetadata(_CollectionById[None], frozen=True, eq=False):
     """Replace a collection's metadata, which may be empty."""
 
@@ -323,6 +344,7 @@ OPERATIONS: Final[tuple[type[Operation[object]], ...]] = (
     GetCollection,
     ListCollections,
     CountCollections,
+    CountEach,
     ReplaceMetadata,
     DeleteCollection,
     AddRecords,

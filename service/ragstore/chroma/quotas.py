@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from ragstore.chroma.records import ChromaFilter, RecordBatch
 from ragstore.errors import ChromaQuotaExceeded
-from ragstore.model.packed_text import utf8
+from ragstore.model.large_bodies.packed_text import utf8
 
 Quota: TypeAlias = Literal["write", "read", "ids", "predicates", "text_bytes", "id_bytes"]
 """`write`: records of one write or deletion. `read`: records of one get, and results of one query. `ids`: ids of one

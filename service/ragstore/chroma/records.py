@@ -10,10 +10,10 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from ragstore.filters.values import MetadataValue
-from ragstore.model.metadata import Metadata, PackedValue
-from ragstore.model.packed_embeddings import Embeddings
-from ragstore.model.packed_metadata import size_of_metadata
-from ragstore.model.packed_text import Text
+from ragstore.model.large_bodies.packed_embeddings import Embeddings
+from ragstore.model.large_bodies.packed_metadata import PackedValue, size_of_metadata
+from ragstore.model.large_bodies.packed_text import Text
+from ragstore.model.metadata import Metadata
 from ragstore.model.vectors import Matrix
 
 ChromaFilter: TypeAlias = dict[str, object] | None

@@ -13,7 +13,7 @@ from ragstore.errors import BatchTooLarge, DimensionMismatch, InvalidDocuments
 from ragstore.kit.errors import InvalidRequest, ServiceError
 from ragstore.model.collections import Collection
 from ragstore.model.documents import Batch, Write
-from ragstore.model.packed_embeddings import Embeddings, norms_of
+from ragstore.model.large_bodies.packed_embeddings import Embeddings, norms_of
 from ragstore.model.received_documents import Fault, embedding_path, rejection
 from ragstore.model.vectors import LOST_NORM, has_lost_norm
 

@@ -161,12 +161,12 @@ class ByteBudget:
     def _wake(self) -> None:
         """Give shares to those that wait, in turn by caller."""
         while self._waiting:
-            waiter = self._waiting.head()
-            if not waiter.turn.done():
-                if self._used + waiter.size > self.max_bytes:
+            pending = self._waiting.head()
+            if not pending.turn.done():
+                if self._used + pending.size > self.max_bytes:
                     return
-                self.add(waiter.share, waiter.size)
-                waiter.turn.set_result(None)
+                self.add(pending.share, pending.size)
+                pending.turn.set_result(None)
             self._waiting.pop()
 
     def _sweep_later(self) -> None:

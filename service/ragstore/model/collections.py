@@ -54,6 +54,11 @@ class Collection(msgspec.Struct, frozen=True):
     hnsw: HnswParameters = DEFAULT_HNSW
 
 
+CollectionCount: TypeAlias = int | Literal["deleted", "failed", "late"]
+"""Number of documents of a collection; otherwise why there is none: the collection was deleted meanwhile, Chroma failed
+to count it, or there was no time left."""
+
+
 class StoreStatus(msgspec.Struct, frozen=True):
     """The status of a store.
 

@@ -11,9 +11,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.kit.schema_marks import schema
 from ragstore.model.filters.condition import NO_CONDITION, Condition
-from ragstore.model.metadata import Metadata, PackedMetadata
-from ragstore.model.packed_embeddings import Embeddings
-from ragstore.model.packed_text import Text
+from ragstore.model.large_bodies.packed_embeddings import Embeddings
+from ragstore.model.large_bodies.packed_metadata import PackedMetadata
+from ragstore.model.large_bodies.packed_text import Text
+from ragstore.model.metadata import Metadata
 from ragstore.model.vectors import Matrix, Vector
 
 

@@ -10,22 +10,14 @@ import msgspec
 
 from ragstore.errors import InvalidMetadata
 from ragstore.filters.values import MAX_INT, MIN_INT, RESERVED_PREFIXES, MetadataValue, Scalar
-from ragstore.model.packed_text import PackedText
+from ragstore.model.large_bodies.packed_metadata import NewPackedValue, PackedMetadata, PackedScalar, PackedValue
+from ragstore.model.large_bodies.packed_text import PackedText
 
 Metadata: TypeAlias = dict[str, MetadataValue]
 """Metadata of a stored document, without nulls."""
 
 NewMetadataValue: TypeAlias = str | int | float | bool | list[str | int | float | bool] | None
 """A metadata value of a document to store. None means "absent"."""
-
-PackedScalar: TypeAlias = str | int | float | bool | PackedText
-
-PackedValue: TypeAlias = MetadataValue | PackedText | list[PackedScalar]
-
-NewPackedValue: TypeAlias = PackedValue | None
-
-PackedMetadata: TypeAlias = Mapping[str, PackedValue]
-"""Metadata of a document to store, without nulls. Its texts may be packed."""
 
 _SCALAR: Final = msgspec.json.Decoder(Scalar)
 

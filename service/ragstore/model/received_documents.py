@@ -12,10 +12,9 @@ from ragstore.errors import DimensionMismatch, InvalidDocuments
 from ragstore.kit.errors import FieldError, InvalidRequest, JsonPath
 from ragstore.model.collections import Collection
 from ragstore.model.documents import Batch
-from ragstore.model.metadata import PackedMetadata
-from ragstore.model.packed_embeddings import PackedEmbeddings, Row, dimension_of, norms_of, pack_row
-from ragstore.model.packed_metadata import pack_metadata
-from ragstore.model.packed_text import Text, pack_text
+from ragstore.model.large_bodies.packed_embeddings import PackedEmbeddings, Row, dimension_of, norms_of, pack_row
+from ragstore.model.large_bodies.packed_metadata import PackedMetadata, pack_metadata
+from ragstore.model.large_bodies.packed_text import Text, pack_text
 from ragstore.model.vectors import LOST_NORM, Matrix, Vector, has_lost_norm
 
 MATRIX_RATIO: Final = 2

@@ -11,7 +11,7 @@ import msgspec
 
 from ragstore.errors import InvalidCursor, TooManyMatches
 from ragstore.model.documents import Document, DocumentPage, Documents, Selection
-from ragstore.store.list_memory import MAX_IDS
+from ragstore.store.listing_cache import MAX_IDS
 from ragstore.store.protocol import Store
 
 MAX_SHIFT: Final = 1000

@@ -1,35 +1,17 @@
-"""Splitting of a batch with repeated ids."""
+"""The write of one batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from ragstore.model.documents import Write
+from ragstore.store.protocol import Store
 
-from ragstore.model.documents import Batch
 
+async def write_batch(store: Store, name: str, write: Write) -> None:
+    """Write one batch.
 
-def split_at_repeated_ids(batch: Batch) -> Iterator[tuple[int, Batch]]:
-    """Split a batch into chunks with distinct ids. Writing them in order has the effect of writing the batch.
-
-    Args:
-        batch: a batch whose ids may repeat.
-
-    Yields:
-        The index of a chunk's first document in the batch, and the chunk.
+    Raises:
+        ServiceError: the write failed.
     """
-    first = 0
-    seen: set[str] = set()
-    for index, document_id in enumerate(batch.ids):
-        if document_id in seen:
-            yield first, chunk_of(batch, first, index)
-            first = index
-            seen.clear()
-        seen.add(document_id)
-    yield first, chunk_of(batch, first, len(batch))
-
-
-def chunk_of(batch: Batch, first: int, end: int) -> Batch:
-    """The documents of a batch from an index to another."""
-    if end - first == len(batch):
-        return batch
-    rows = slice(first, end)
-    return Batch(batch.ids[rows], batch.texts[rows], batch.metadatas[rows], batch.embeddings[rows])
+    (outcome,) = await store.write(name, [write])
+    if outcome is not None:
+        raise outcome

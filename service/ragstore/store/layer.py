@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from ragstore.filters.values import Scalar
 from ragstore.kit.errors import ServiceError
-from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, Collection, CollectionCount, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmbeddings, Write
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
@@ -27,6 +27,7 @@ StoreOperation: TypeAlias = Literal[
     "get_collection",
     "list_collections",
     "count_collections",
+    "count_each",
     "update_metadata",
     "delete_collection",
     "write",
@@ -106,6 +107,10 @@ class StoreLayer:
     async def count_collections(self) -> int:
         """The number of collections."""
         return await self._intercept("count_collections", None, self._inner.count_collections)
+
+    async def count_each(self, collections: Sequence[Collection], max_seconds: float) -> list[CollectionCount]:
+        """Count the documents of collections, within a time."""
+        return await self._intercept("count_each", None, lambda: self._inner.count_each(collections, max_seconds))
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
         """Replace a collection's metadata or merge into it."""

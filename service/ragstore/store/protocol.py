@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ragstore.filters.values import Scalar
 from ragstore.kit.errors import ServiceError
-from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
+from ragstore.model.collections import DEFAULT_HNSW, Collection, CollectionCount, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmbeddings, Write
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
@@ -55,6 +55,13 @@ class Store(Protocol):
 
     async def count_collections(self) -> int:
         """The number of collections."""
+
+    async def count_each(self, collections: Sequence[Collection], max_seconds: float) -> list[CollectionCount]:
+        """Count the documents of collections, in their order, until the time is over.
+
+        Returns:
+            An exact number for each collection, or why there is none.
+        """
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
         """Replace a collection's metadata, or merge into it as in RFC 7396: null removes a key.
@@ -150,14 +157,3 @@ class Store(Protocol):
         Raises:
             DimensionMismatch: the collection's embeddings have another dimension.
         """
-
-
-async def write_batch(store: Store, name: str, write: Write) -> None:
-    """Write one batch.
-
-    Raises:
-        ServiceError: the write failed.
-    """
-    (outcome,) = await store.write(name, [write])
-    if outcome is not None:
-        raise outcome

@@ -1,5 +1,3 @@
-export type { ChromaConnection } from "./chroma_provider.js";
-export { ChromaProvider } from "./chroma_provider.js";
 export {
   type Archive,
   DEFAULT_SETTINGS,

@@ -77,7 +77,7 @@ export class RagstoreProvider implements RetrievalProvider {
 
   async collections(): Promise<string[]> {
     const names: string[] = [];
-    for await (const { name } of this.#client.iterCollections()) {
+    for await (const { name } of this.#client.iterCollections({ counts: false })) {
       names.push(name);
     }
     return names;

@@ -1,6 +1,5 @@
 /** The registry with the built-in providers. Add others with `registry.register`. */
 
-import { ChromaProvider } from "./chroma_provider.js";
 import { ProviderRegistry } from "./providers.js";
 import { RagstoreProvider } from "./ragstore_provider.js";
 
@@ -8,4 +7,3 @@ import { RagstoreProvider } from "./ragstore_provider.js";
 export const registry = new ProviderRegistry();
 
 registry.register(RagstoreProvider);
-registry.register(ChromaProvider);

@@ -4,7 +4,6 @@ import { parseEndpoint } from "../arguments.js";
 import { ProblemError, TransportError, UnexpectedResponse } from "../errors.js";
 import type { Fetch } from "../transport.js";
 import type { Document, Embedding, Where } from "../types.js";
-import { ChromaProvider } from "./chroma_provider.js";
 import type { Backend, BackendDetector } from "./detection.js";
 import type { CollectionMatches, RetrievalProvider, SearchOptions } from "./providers.js";
 import { RagstoreProvider } from "./ragstore_provider.js";
@@ -89,9 +88,11 @@ export class ServiceRouter {
     const { detector, fetch } = this.options;
     const backend = await detector.detect(url, { timeoutMs: remaining(deadline), fetch, signal });
     const timeoutMs = remaining(deadline);
-    return backend === "chroma"
-      ? new ChromaProvider({ url, timeoutMs }, fetch)
-      : new RagstoreProvider({ url, timeoutMs, apiKey: this.#keyFor(url) }, fetch);
+    if (backend === "chroma") {
+      const { ChromaProvider } = await import("./chroma/provider.js");
+      return new ChromaProvider({ url, timeoutMs }, fetch);
+    }
+    return new RagstoreProvider({ url, timeoutMs, apiKey: this.#keyFor(url) }, fetch);
   }
 
   /** Whether a URL belongs to another backend than the cached one now. */

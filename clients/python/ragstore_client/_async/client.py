@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 import httpx
 from msgspec import UNSET, UnsetType
 
-from ragstore_client._async.base import NO_OPTIONS
 from ragstore_client._async.collections import CollectionCalls
 from ragstore_client._async.documents import DocumentCalls
 from ragstore_client._async.handle import AsyncCollectionHandle
@@ -22,7 +21,7 @@ from ragstore_client._async.transport import AsyncTransport
 from ragstore_client._call import Call
 from ragstore_client._endpoint import endpoint_of_client
 from ragstore_client._httpx import parse_timeout, ssl_context
-from ragstore_client._options import CallOptions
+from ragstore_client._options import NO_OPTIONS, CallOptions
 from ragstore_client._retries import RetryPolicy
 
 if TYPE_CHECKING:

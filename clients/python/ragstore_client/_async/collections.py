@@ -82,7 +82,7 @@ class CollectionCalls(CallSender):
         *,
         limit: int | None = None,
         offset: int | None = None,
-        counts: bool = False,
+        counts: bool = True,
         **options: Unpack[CallOptions],
     ) -> models.CollectionPage:
         """List collections.
@@ -90,7 +90,7 @@ class CollectionCalls(CallSender):
         Args:
             limit: maximum number of collections; all when None.
             offset: number of collections to skip.
-            counts: whether to count the documents of each collection; without it, each `count` is None.
+            counts: whether to count the documents of each collection. If False, each `count` is None.
             **options: see `CallOptions`.
 
         Returns:
@@ -100,13 +100,13 @@ class CollectionCalls(CallSender):
         return await self._send(call, options)
 
     async def iter_collections(
-        self, *, page_size: int = 100, counts: bool = False, **options: Unpack[CallOptions]
+        self, *, page_size: int = 100, counts: bool = True, **options: Unpack[CallOptions]
     ) -> AsyncIterator[models.Collection]:
         """Iterate over all collections.
 
         Args:
             page_size: number of collections per request.
-            counts: whether to count the documents of each collection; without it, each `count` is None.
+            counts: whether to count the documents of each collection. If False, each `count` is None.
             **options: see `CallOptions`.
 
         Yields:

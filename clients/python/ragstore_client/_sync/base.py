@@ -6,11 +6,9 @@ from __future__ import annotations
 from typing import Self, TypeVar
 
 from ragstore_client._call import Call
-from ragstore_client._options import CallOptions
+from ragstore_client._options import NO_OPTIONS, CallOptions
 
 T = TypeVar("T")
-
-NO_OPTIONS = CallOptions()
 
 
 class CallSender:

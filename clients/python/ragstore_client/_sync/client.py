@@ -15,9 +15,8 @@ from msgspec import UNSET, UnsetType
 from ragstore_client._call import Call
 from ragstore_client._endpoint import endpoint_of_client
 from ragstore_client._httpx import parse_timeout, ssl_context
-from ragstore_client._options import CallOptions
+from ragstore_client._options import NO_OPTIONS, CallOptions
 from ragstore_client._retries import RetryPolicy
-from ragstore_client._sync.base import NO_OPTIONS
 from ragstore_client._sync.collections import CollectionCalls
 from ragstore_client._sync.documents import DocumentCalls
 from ragstore_client._sync.handle import CollectionHandle

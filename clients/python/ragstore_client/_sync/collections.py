@@ -83,7 +83,7 @@ class CollectionCalls(CallSender):
         *,
         limit: int | None = None,
         offset: int | None = None,
-        counts: bool = False,
+        counts: bool = True,
         **options: Unpack[CallOptions],
     ) -> models.CollectionPage:
         """List collections.
@@ -91,7 +91,7 @@ class CollectionCalls(CallSender):
         Args:
             limit: maximum number of collections; all when None.
             offset: number of collections to skip.
-            counts: whether to count the documents of each collection; without it, each `count` is None.
+            counts: whether to count the documents of each collection. If False, each `count` is None.
             **options: see `CallOptions`.
 
         Returns:
@@ -101,13 +101,13 @@ class CollectionCalls(CallSender):
         return self._send(call, options)
 
     def iter_collections(
-        self, *, page_size: int = 100, counts: bool = False, **options: Unpack[CallOptions]
+        self, *, page_size: int = 100, counts: bool = True, **options: Unpack[CallOptions]
     ) -> Iterator[models.Collection]:
         """Iterate over all collections.
 
         Args:
             page_size: number of collections per request.
-            counts: whether to count the documents of each collection; without it, each `count` is None.
+            counts: whether to count the documents of each collection. If False, each `count` is None.
             **options: see `CallOptions`.
 
         Yields:

@@ -15,7 +15,7 @@ from ragstore_client._call import Call
 from ragstore_client._endpoint import Endpoint
 from ragstore_client._exceptions import NotFound, RagstoreError, TransportError, describe
 from ragstore_client._httpx import Timeout, from_httpx_error, parse_timeout, timeout_error
-from ragstore_client._options import CallOptions, Options, parse_headers
+from ragstore_client._options import NO_OPTIONS, CallOptions, Options, parse_headers
 from ragstore_client._responses import parse_response
 from ragstore_client._retries import RetryPolicy, RetryState, parse_retries
 from ragstore_client._sync.runtime import fetch, sleep
@@ -24,7 +24,6 @@ T = TypeVar("T")
 
 logger = logging.getLogger("ragstore_client")
 
-_NO_OPTIONS = CallOptions()
 _MIN_ATTEMPT_SECONDS = 0.001
 
 
@@ -67,7 +66,7 @@ class Transport:
         transport._options = self._options.override(options)
         return transport
 
-    def send(self, call: Call[T], options: CallOptions = _NO_OPTIONS) -> T:
+    def send(self, call: Call[T], options: CallOptions = NO_OPTIONS) -> T:
         """Send a call, with retries.
 
         Args:

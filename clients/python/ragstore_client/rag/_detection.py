@@ -10,14 +10,27 @@ import time
 from typing import Literal, TypeAlias
 
 import httpx
+import msgspec
 
 from ragstore_client._async.transport import AsyncTransport
+from ragstore_client._call import Call
 from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, ServerError, UnexpectedResponse
-from ragstore_client.rag._chroma_calls import heartbeat
+from ragstore_client._responses import json_decoder
 from ragstore_client.rag._connections import connections, search_retries
 
 Backend: TypeAlias = Literal["ragstore", "chroma"]
+
+
+class Heartbeat(msgspec.Struct):
+    """The heartbeat of a Chroma server, which no other server has: used for detection."""
+
+    nanoseconds: int = msgspec.field(name="nanosecond heartbeat")
+
+
+def heartbeat() -> Call[Heartbeat]:
+    """Get the heartbeat."""
+    return Call("GET", "/api/v2/heartbeat", json_decoder(Heartbeat))
 
 
 class BackendDetector:

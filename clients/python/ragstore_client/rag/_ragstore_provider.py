@@ -88,7 +88,7 @@ class RagstoreProvider:
 
     async def collections(self) -> list[str]:
         """List the names of the collections. See `RetrievalProvider.collections`."""
-        return [collection.name async for collection in (await self._client()).iter_collections()]
+        return [collection.name async for collection in (await self._client()).iter_collections(counts=False)]
 
     async def search(
         self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ragstore_client.rag._chroma_provider import ChromaProvider
 from ragstore_client.rag._providers import ProviderRegistry
 from ragstore_client.rag._ragstore_provider import RagstoreProvider
+from ragstore_client.rag.chroma._provider import ChromaProvider
 
 registry = ProviderRegistry()
 """The default registry."""

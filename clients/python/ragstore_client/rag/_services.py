@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -11,10 +12,12 @@ from ragstore_client._endpoint import parse_endpoint
 from ragstore_client._exceptions import ProblemError, TransportError, UnexpectedResponse
 from ragstore_client._models import Document, MultiQueryResults, Where
 from ragstore_client._types import FloatArray
-from ragstore_client.rag._chroma_provider import ChromaProvider
 from ragstore_client.rag._detection import Backend, BackendDetector
 from ragstore_client.rag._providers import NO_OPTIONS, SearchOptions
 from ragstore_client.rag._ragstore_provider import RagstoreProvider
+
+if TYPE_CHECKING:
+    from ragstore_client.rag.chroma._provider import ChromaProvider
 
 _MIN_CALL_SECONDS = 0.05
 """Minimum time limit of a call, even if the detection of the backend took nearly all of the time."""
@@ -123,6 +126,8 @@ class ServiceRouter:
         backend = await self._detector.detect(url, timeout_seconds=_remaining(deadline), http=self._http)
         configuration: dict[str, object] = {"url": url, "timeout": _remaining(deadline)}
         if backend == "chroma":
+            from ragstore_client.rag.chroma._provider import ChromaProvider
+
             return ChromaProvider.connect({**configuration, **self._chroma}, http=self._http)
         key = self._api_key if self._api_key is None or isinstance(self._api_key, str) else self._key_for(url)
         if key:

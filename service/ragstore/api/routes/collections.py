@@ -48,8 +48,8 @@ NOT_NORMALISED: Final = (
 )
 """Warning in the response to a new collection."""
 
-MAX_CONCURRENT_COUNTS: Final = 8
-"""Maximum number of collections counted concurrently for one request."""
+MAX_COUNT_SECONDS: Final = 2.0
+"""Maximum time for which the documents of a list's collections are counted."""
 
 
 class CollectionsController(Controller):
@@ -108,18 +108,25 @@ class CollectionsController(Controller):
         ] = MAX_WHOLE,
         offset: Offset = 0,
         counts: Annotated[
-            bool, QueryParameter(description="Whether to count the documents of each collection, a call each.")
-        ] = False,
+            bool, QueryParameter(description="Whether to count the documents of each collection.")
+        ] = True,
     ) -> CollectionPage:
-        """List collections by name, with their number of documents if `counts` is true."""
+        """List collections by name, with their number of documents unless `counts` is false.
+
+        Documents are counted for 2 s at most. Collections that were not counted in time have the count null, and
+        `uncounted` is their number.
+        """
         everything = await store.list_collections(None, 0)
         page, total = everything[offset : offset + limit], len(everything)
         if not counts:
             return CollectionPage([_with_count(collection, None) for collection in page], len(page), total)
-        semaphore = asyncio.Semaphore(MAX_CONCURRENT_COUNTS)
-        counted = await asyncio.gather(*(_counted(store, collection, semaphore) for collection in page))
-        collections = [collection for collection in counted if collection is not None]
-        return CollectionPage(collections, len(collections), total)
+        numbers = await store.count_each(page, MAX_COUNT_SECONDS)
+        collections = [
+            _with_count(collection, number if isinstance(number, int) else None)
+            for collection, number in zip(page, numbers, strict=True)
+            if number != "deleted"
+        ]
+        return CollectionPage(collections, len(collections), total, numbers.count("late") or UNSET)
 
     @get("/{collection_name:str}", operation_id="getCollection", summary="Get a collection")
     async def read(self, store: StoreDependency, collection: CollectionName) -> Collection:
@@ -235,12 +242,3 @@ def _with_count(collection: model.Collection, count: int | None) -> Collection:
         collection.distance,
         HnswParameters.of(collection.hnsw),
     )
-
-
-async def _counted(store: Store, collection: model.Collection, semaphore: asyncio.Semaphore) -> Collection | None:
-    """A collection with its count, or None if it was deleted in the meantime."""
-    async with semaphore:
-        try:
-            return _with_count(collection, await _count(store, collection.name))
-        except CollectionNotFound:
-            return None

@@ -40,7 +40,6 @@ from ragstore.api.schemas import (
     DocumentUpdates,
     WriteResult,
 )
-from ragstore.api.split_documents import missing_documents
 from ragstore.errors import CollectionNotFound, DocumentNotFound, DocumentsExist, DocumentsNotFound
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore.kit.middleware.bodies import LARGE_BODY
@@ -48,10 +47,12 @@ from ragstore.kit.numbers import whole_number
 from ragstore.kit.problems import from_service_error, from_validation_exception, invalid_parameters
 from ragstore.model.documents import EVERYTHING, Document, DocumentPage, Selection, Write
 from ragstore.model.filters.condition import Condition
+from ragstore.model.large_bodies.split_documents import missing_documents
 from ragstore.operations.check_documents import checked_batch
 from ragstore.operations.list_documents import Cursor, Page, list_page, to_documents
 from ragstore.operations.update_documents import update_metadata
-from ragstore.store.protocol import Store, write_batch
+from ragstore.operations.write_documents import write_batch
+from ragstore.store.protocol import Store
 
 DecoderDependency: TypeAlias = SkipValidation[NamedDependency[DocumentsDecoder]]
 """Decodes documents."""

@@ -1,14 +1,16 @@
-"""The collections of embedded Chroma, read from its database.
+"""The collections of embedded Chroma and their numbers of records, read from its database.
 
 Chroma 1.5.9 takes 0.9 s to list 2,000 collections and 0.35 s to count them, and every other call waits; the database
-itself is read in 0.05 s. A database that is not as expected is left to Chroma.
+itself is read in 0.05 s. A database that is not as expected is left to Chroma. No other module reads the tables of an
+open database: they are private to Chroma.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +34,14 @@ _METADATA: Final = """
     FROM collection_metadata JOIN collections ON collections.id = collection_id
     WHERE database_id = (SELECT id FROM databases WHERE name = ? AND tenant_id = ?)
 """
+
+_RECORDS: Final = """
+    SELECT segments.collection, max_seq_id.seq_id,
+        (SELECT COUNT(*) FROM embeddings WHERE embeddings.segment_id = segments.id)
+    FROM segments LEFT JOIN max_seq_id ON max_seq_id.segment_id = segments.id
+    WHERE segments.scope = 'METADATA' AND segments.collection IN (SELECT value FROM json_each(?))
+"""
+_LOGGED: Final = "SELECT topic, MAX(seq_id) FROM embeddings_queue WHERE seq_id > ? GROUP BY topic"
 
 
 class _Config(msgspec.Struct):
@@ -115,6 +125,51 @@ def list_collections(
         hnsw = hnsw_parameters(config.hnsw) if config and config.hnsw else DEFAULT_HNSW
         listed.append(Collection(collection_id, name, metadata, dimension, distance, legacy is not None, hnsw))
     return listed
+
+
+class RecordCounts:
+    """Counts the records of collections with one statement.
+
+    Chroma applies a write to its tables before the write returns, unless it was killed in between or fails to apply
+    it. Then the log has an entry after the last one that was applied, and the collection is left to Chroma, which
+    applies its log before it counts.
+
+    Args:
+        folder: folder of the data, opened by Chroma before.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder: Final = folder
+        self._logged: dict[str, int] = {}
+        self._last = 0
+
+    def count(self, collection_ids: Sequence[str], max_seconds: float) -> dict[str, int]:
+        """Count the records of collections.
+
+        Args:
+            collection_ids: ids of the collections.
+            max_seconds: time after which no further collection is counted.
+
+        Returns:
+            The counts by id, without collections that are gone, or that Chroma must count.
+        """
+        end = time.monotonic() + max_seconds
+        counts: dict[str, int] = {}
+        with suppress(sqlite3.Error), _opened(self.folder) as connection:
+            self._read_log(connection)
+            # SQLite counts a collection when its row is fetched.
+            for key, applied, count in connection.execute(_RECORDS, (msgspec.json.encode(collection_ids).decode(),)):
+                if self._logged.get(key, 0) <= (applied or 0):
+                    counts[key] = count
+                if time.monotonic() > end:
+                    break
+        return counts
+
+    def _read_log(self, connection: sqlite3.Connection) -> None:
+        """Read the entries after those that were read before: the log has no index by collection."""
+        for topic, last in connection.execute(_LOGGED, (self._last,)).fetchall():
+            self._logged[topic.rpartition("/")[2]] = last
+            self._last = max(self._last, last)
 
 
 def _opened(folder: Path) -> closing[sqlite3.Connection]:

@@ -17,7 +17,7 @@ import numpy as np
 from ragstore.chroma.operations import AddRecords, Operation, UpsertRecords
 from ragstore.chroma.records import RecordBatch, UpsertMetadata, size_of_rows
 from ragstore.kit.time_slices import TimeSlices
-from ragstore.model.packed_text import utf8
+from ragstore.model.large_bodies.packed_text import utf8
 from ragstore.model.vectors import Matrix
 
 T = TypeVar("T")

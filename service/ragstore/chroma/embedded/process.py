@@ -31,6 +31,7 @@ from ragstore.chroma.embedded.process_files import FileWatch
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
+    CountEach,
     CountRecords,
     CreateCollection,
     DeleteCollection,
@@ -112,6 +113,7 @@ class _Chroma:
         remove_orphans(Path(path))
         self._files = FileWatch()
         self.api: ChromaApi = open_api(path)
+        self.record_counts = collection_table.RecordCounts(Path(path))
         self.legacy_distances = legacy_collections.distances(Path(path))
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
@@ -300,6 +302,11 @@ def _list_collections(operation: ListCollections, chroma: _Chroma) -> list[Colle
 def _count_collections(operation: CountCollections, chroma: _Chroma) -> int:
     count = collection_table.count_collections(Path(chroma.path), chroma.scope["tenant"], chroma.scope["database"])
     return chroma.api.count_collections(**chroma.scope) if count is None else count
+
+
+@_execute.register(CountEach)
+def _count_each(operation: CountEach, chroma: _Chroma) -> dict[str, int]:
+    return chroma.record_counts.count(operation.collection_ids, operation.max_seconds)
 
 
 @_execute.register(ReplaceMetadata)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final, TypeVar, cast
 
 from ragstore.chroma.collection_config import EMPTY_METADATA, SYNC_THRESHOLD, index_configuration
+from ragstore.chroma.errors import StaleCollectionId
 from ragstore.chroma.http.bodies import LARGE_BODY_BYTES, EmbeddingRows
 from ragstore.chroma.http.connection import ChromaConnection
 from ragstore.chroma.http.responses import (
@@ -30,6 +31,7 @@ from ragstore.chroma.http.streamed_body import streamed_bodies
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
+    CountEach,
     CountRecords,
     CreateCollection,
     DeleteCollection,
@@ -62,6 +64,9 @@ from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import Collection, StoreStatus
 
 T = TypeVar("T")
+
+MAX_CONCURRENT_COUNTS: Final = 8
+"""Maximum number of collections that are counted concurrently for one operation."""
 
 
 class HttpBackend:
@@ -171,6 +176,23 @@ async def _list_collections(operation: ListCollections, backend: HttpBackend) ->
 @_execute.register(CountCollections)
 async def _count_collections(operation: CountCollections, backend: HttpBackend) -> int:
     return await backend.connection.request(int, "GET", backend.connection.database_path("collections_count"))
+
+
+@_execute.register(CountEach)
+async def _count_each(operation: CountEach, backend: HttpBackend) -> dict[str, int]:
+    """Chroma's server counts one collection for a request. Collections that it fails to count are left out."""
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT_COUNTS)
+    counts: dict[str, int] = {}
+
+    async def count(collection_id: str) -> None:
+        async with semaphore:
+            with suppress(StaleCollectionId, ChromaFailed):
+                counts[collection_id] = await _count_records(CountRecords(collection_id), backend)
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(operation.max_seconds):
+            await asyncio.gather(*map(count, operation.collection_ids))
+    return counts
 
 
 @_execute.register(ReplaceMetadata)

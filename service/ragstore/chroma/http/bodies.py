@@ -9,8 +9,8 @@ from typing import Final, overload
 import msgspec
 
 from ragstore.errors import TooLargeForChroma
-from ragstore.model.packed_embeddings import Embeddings
-from ragstore.model.packed_text import PackedText
+from ragstore.model.large_bodies.packed_embeddings import Embeddings
+from ragstore.model.large_bodies.packed_text import PackedText
 from ragstore.model.vectors import to_bytes
 
 MAX_BODY_BYTES: Final = 40 * 2**20

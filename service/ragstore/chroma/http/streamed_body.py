@@ -14,7 +14,7 @@ import msgspec
 
 from ragstore.chroma.http.bodies import ENCODER, MAX_BODY_BYTES, OVERSIZED
 from ragstore.errors import TooLargeForChroma
-from ragstore.model.packed_text import PackedText, Text
+from ragstore.model.large_bodies.packed_text import PackedText, Text
 
 BLOCK_BYTES: Final = 256 * 1024
 """Bytes that are encoded and sent in one step. A value may be larger."""

@@ -1,6 +1,6 @@
 """`QuotaLayer`: keeps calls within Chroma's quotas, and notices when Chroma returns less than was requested.
 
-Distributed Chroma refuses a call that exceeds a quota, or returns less than was requested. Reads become pages and
+Distributed Chroma rejects a call that exceeds a quota, or returns less than was requested. Reads become pages and
 chunks of ids; so do deletions. The number of records of a write is limited by `GetMaxBatchSize`, which is one number
 for all layers above this one.
 

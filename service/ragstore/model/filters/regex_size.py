@@ -65,8 +65,8 @@ def regex_size(pattern: str) -> RegexSize:
     while index < len(pattern):
         letter = pattern[index]
         if repetition := _REPETITION.match(pattern, index):
-            least, comma, most = repetition.groups()
-            atom[-1] = atom[-1].times(max(int(most or least) + (comma is not None and not most), 1))
+            minimum, comma, maximum = repetition.groups()
+            atom[-1] = atom[-1].times(max(int(maximum or minimum) + (comma is not None and not maximum), 1))
             index = repetition.end()
             continue
         if letter in _SIMPLE:

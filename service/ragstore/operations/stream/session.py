@@ -27,11 +27,12 @@ from ragstore.kit.problems import problem_of
 from ragstore.model.documents import Batch, Write
 from ragstore.model.received_documents import ReceivedDocuments
 from ragstore.operations.check_documents import checked_batch
+from ragstore.operations.repeated_ids import chunk_of, split_at_repeated_ids
 from ragstore.operations.stream.events import StreamDone, StreamFailed, StreamStored
 from ragstore.operations.stream.line_errors import with_line_numbers
 from ragstore.operations.stream.ndjson import Line, LineSplitter
-from ragstore.operations.write_documents import chunk_of, split_at_repeated_ids
-from ragstore.store.protocol import Store, write_batch
+from ragstore.operations.write_documents import write_batch
+from ragstore.store.protocol import Store
 
 Mode: TypeAlias = Literal["add", "upsert"]
 LineDecoder: TypeAlias = Callable[[Sequence[bytes], Callable[[int], str]], Awaitable[ReceivedDocuments]]

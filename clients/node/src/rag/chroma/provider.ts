@@ -1,10 +1,10 @@
 /** A plain Chroma server as a retrieval provider, read through its v2 API. */
 
-import { parseEndpoint } from "../arguments.js";
-import { toFloat32 } from "../embeddings.js";
-import { BadRequest } from "../errors.js";
-import { type CallOptions, type Fetch, plainAttempt, Transport } from "../transport.js";
-import type { Document, Embedding, Where } from "../types.js";
+import { parseEndpoint } from "../../arguments.js";
+import { toFloat32 } from "../../embeddings.js";
+import { BadRequest } from "../../errors.js";
+import { type Fetch, plainAttempt, Transport } from "../../transport.js";
+import type { CallOptions, Document, Embedding, Where } from "../../types.js";
 import {
   type ChromaCollection,
   type ChromaQueryResult,
@@ -12,11 +12,11 @@ import {
   matchesOf,
   toChromaWhere,
   withoutNulls,
-} from "./chroma_calls.js";
-import { type ConnectionSchema, TIMEOUT_MEMBER, URL_MEMBER, validateConfiguration } from "./connection_schema.js";
-import { searchEach } from "./fanout.js";
-import type { Capabilities, CollectionMatches, ProviderHealth, RetrievalProvider, SearchOptions } from "./providers.js";
-import { unhealthy } from "./ragstore_provider.js";
+} from "./calls.js";
+import { type ConnectionSchema, TIMEOUT_MEMBER, URL_MEMBER, validateConfiguration } from "../connection_schema.js";
+import { searchEach } from "../fanout.js";
+import type { Capabilities, CollectionMatches, ProviderHealth, RetrievalProvider, SearchOptions } from "../providers.js";
+import { unhealthy } from "../ragstore_provider.js";
 
 const PAGE_SIZE = 500;
 

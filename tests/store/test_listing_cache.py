@@ -1,4 +1,4 @@
-"""The matches of a filter are remembered until their collection changes."""
+"""The matches of a filter are cached until their collection changes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ragstore.chroma.operations import CountRecords, GetRecords
 from ragstore.errors import ChromaTimeout, TooManyMatches
 from ragstore.model.documents import EVERYTHING, Selection
 from ragstore.operations.list_documents import Cursor, Page, list_page
-from ragstore.store import list_memory
+from ragstore.store import listing_cache
 from ragstore.store.layer import StoreLayer
-from ragstore.store.list_memory import ListMemory
+from ragstore.store.listing_cache import ListingCacheStore
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, batch_of, of_ids, of_where, upsert_documents
 from tests.support.spies import SpyBackend, SpyStore
@@ -75,7 +75,7 @@ async def points(bare: Store) -> AsyncIterator[str]:
 
 
 async def test_a_list_is_read_once_until_its_collection_changes(counting: CountingStore, points: str) -> None:
-    store = ListMemory(counting, is_exclusive=True)
+    store = ListingCacheStore(counting, is_exclusive=True)
     for _ in range(3):
         assert await store.count(points, FEW) == 10
         assert await store.get_ids(points, FEW) == [str(n) for n in range(0, 100, 10)]
@@ -88,7 +88,7 @@ async def test_a_list_is_read_once_until_its_collection_changes(counting: Counti
 
 
 async def test_lists_of_other_filters_and_collections_are_apart(counting: CountingStore, points: str) -> None:
-    store = ListMemory(counting, is_exclusive=True)
+    store = ListingCacheStore(counting, is_exclusive=True)
     assert await store.count(points, FEW) == 10
     assert await store.count(points, of_where({"few": False})) == 90
     assert await store.count(points) == 100
@@ -101,22 +101,22 @@ async def test_lists_of_other_filters_and_collections_are_apart(counting: Counti
 
 
 async def test_a_list_that_was_read_beside_a_change_is_not_kept(counting: CountingStore, points: str) -> None:
-    store = ListMemory(counting, is_exclusive=True)
+    store = ListingCacheStore(counting, is_exclusive=True)
     counting.gate.clear()
     reading = asyncio.create_task(store.count(points, FEW))
     await counting.started.wait()
     await store.delete(points, of_ids("0"))
     counting.gate.set()
     await reading
-    assert store.remembered == 0
+    assert store.cached_count == 0
     assert await store.count(points, FEW) == 9
 
 
-async def test_nothing_is_remembered_after_a_change_that_failed(
+async def test_nothing_is_cached_after_a_change_that_failed(
     counting: CountingStore, inner: SpyStore, points: str
 ) -> None:
     """It may still be applied."""
-    store = ListMemory(counting, is_exclusive=True)
+    store = ListingCacheStore(counting, is_exclusive=True)
     inner.failure = lambda call: ChromaTimeout("too slow") if call.kind == "delete" else None
     with pytest.raises(ChromaTimeout):
         await store.delete(points, of_ids("0"))
@@ -126,11 +126,11 @@ async def test_nothing_is_remembered_after_a_change_that_failed(
     assert counting.lists == 2
 
 
-async def test_with_other_clients_only_later_pages_recall_a_list_for_a_time(
+async def test_with_other_clients_only_later_pages_use_a_cached_list_for_a_time(
     counting: CountingStore, bare: Store, points: str
 ) -> None:
     now = [0.0]
-    store = ListMemory(counting, is_exclusive=False, clock=lambda: now[0])
+    store = ListingCacheStore(counting, is_exclusive=False, clock=lambda: now[0])
     assert await store.count(points, FEW) == 10
     assert await store.count(points, FEW) == 10
     assert counting.lists == 2
@@ -139,18 +139,18 @@ async def test_with_other_clients_only_later_pages_recall_a_list_for_a_time(
     await bare.delete(points, of_ids("1"))  # another client, without this store
     assert len(await store.get_ids(points, FEW)) == 10
     assert counting.lists == 3
-    now[0] += list_memory.MAX_AGE_SECONDS + 1
+    now[0] += listing_cache.MAX_AGE_SECONDS + 1
     await store.get_ids(points, FEW)
     assert counting.lists == 4
 
 
 async def test_the_memory_is_bounded(counting: CountingStore, points: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_memory, "MAX_IDS", 150)
-    store = ListMemory(counting, is_exclusive=True)
+    monkeypatch.setattr(listing_cache, "MAX_IDS", 150)
+    store = ListingCacheStore(counting, is_exclusive=True)
     await store.get_ids(points, EVERYTHING)
-    assert store.remembered == 100
+    assert store.cached_count == 100
     await store.get_ids(points, of_where({"few": False}))
-    assert store.remembered == 90
+    assert store.cached_count == 90
 
 
 # -- pages ----------------------------------------------------------------------------------------
@@ -164,12 +164,12 @@ def ids_from(start: int, count: int = 5) -> list[str]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 20 ids."""
-    monkeypatch.setattr(list_memory, "BLOCK", 20)
+    monkeypatch.setattr(listing_cache, "BLOCK", 20)
 
 
 @pytest.mark.usefixtures("small_blocks")
-async def test_pages_without_a_filter_are_recalled_from_blocks(counting: CountingStore, points: str) -> None:
-    store = ListMemory(counting, is_exclusive=False)
+async def test_pages_without_a_filter_are_taken_from_cached_blocks(counting: CountingStore, points: str) -> None:
+    store = ListingCacheStore(counting, is_exclusive=False)
     for offset in (45, 50, 41, 55):
         assert await store.get_ids(points, EVERYTHING, limit=5, offset=offset) == ids_from(offset)
     assert (counting.lists, counting.counts) == (1, 0)
@@ -181,7 +181,7 @@ async def test_pages_without_a_filter_are_recalled_from_blocks(counting: Countin
 
 @pytest.mark.usefixtures("small_blocks")
 async def test_a_write_leaves_blocks_in_place_and_a_deletion_does_not(counting: CountingStore, points: str) -> None:
-    store = ListMemory(counting, is_exclusive=True)
+    store = ListingCacheStore(counting, is_exclusive=True)
     await store.get_ids(points, EVERYTHING, limit=5, offset=45)
     await upsert_documents(store, points, batch_of([{"few": True}] * 60))
     assert await store.get_ids(points, EVERYTHING, limit=5, offset=50) == ids_from(50)
@@ -196,7 +196,7 @@ async def test_a_write_leaves_blocks_in_place_and_a_deletion_does_not(counting: 
 async def test_the_end_of_a_list_shows_documents_that_are_written_later(
     counting: CountingStore, bare: Store, points: str, is_exclusive: bool
 ) -> None:
-    store = ListMemory(counting, is_exclusive=is_exclusive)
+    store = ListingCacheStore(counting, is_exclusive=is_exclusive)
     await store.delete(points, of_ids("99"))
     for _ in range(2):
         assert await store.get_ids(points, EVERYTHING, limit=5, offset=97) == ["97", "98"]
@@ -206,7 +206,7 @@ async def test_the_end_of_a_list_shows_documents_that_are_written_later(
 
 
 async def test_pages_of_a_filter_are_cut_from_its_list(counting: CountingStore, points: str) -> None:
-    store = ListMemory(counting, is_exclusive=False)
+    store = ListingCacheStore(counting, is_exclusive=False)
     for offset in (2, 4, 6):
         expected = [str(10 * n) for n in range(offset, offset + 3)]
         assert await store.get_ids(points, FEW, limit=3, offset=offset) == expected
@@ -215,20 +215,20 @@ async def test_pages_of_a_filter_are_cut_from_its_list(counting: CountingStore, 
     assert (counting.lists, counting.counts) == (1, 2)  # the end counts only while there are as many documents
 
 
-async def test_of_a_long_list_the_part_from_the_page_on_is_remembered(
+async def test_of_a_long_list_the_part_from_the_page_on_is_cached(
     counting: CountingStore, points: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_memory, "MAX_IDS", 50)
-    monkeypatch.setattr(list_memory, "MAX_PART", 20)
-    store = ListMemory(counting, is_exclusive=False)
+    monkeypatch.setattr(listing_cache, "MAX_IDS", 50)
+    monkeypatch.setattr(listing_cache, "MAX_PART", 20)
+    store = ListingCacheStore(counting, is_exclusive=False)
     many = of_where({"few": False})
     whole = await counting.get_ids(points, many)
     for offset in (40, 45):
         assert await store.get_ids(points, many, limit=5, offset=offset) == whole[offset : offset + 5]
-    assert (counting.lists, store.remembered) == (2, 11)
+    assert (counting.lists, store.cached_count) == (2, 11)
     for offset in (55, 65, 70):
         assert await store.get_ids(points, many, limit=5, offset=offset) == whole[offset : offset + 5]
-    assert (counting.lists, store.remembered) == (3, 20)
+    assert (counting.lists, store.cached_count) == (3, 20)
     assert await store.get_ids(points, many, limit=5, offset=30) == whole[30:35]
     assert await store.get_ids(points, many) == whole
     assert counting.lists == 5
@@ -237,10 +237,10 @@ async def test_of_a_long_list_the_part_from_the_page_on_is_remembered(
 async def test_no_page_reads_all_ids_of_a_long_list(
     inner: SpyStore, points: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_memory, "MAX_IDS", 50)
-    monkeypatch.setattr(list_memory, "MAX_PART", 20)
+    monkeypatch.setattr(listing_cache, "MAX_IDS", 50)
+    monkeypatch.setattr(listing_cache, "MAX_PART", 20)
     lengths = LengthsStore(inner)
-    store = ListMemory(lengths, is_exclusive=True)
+    store = ListingCacheStore(lengths, is_exclusive=True)
     many = of_where({"few": False})
     whole = await inner.get_ids(points, many)
     for offset in (80, 60, 10, 85):
@@ -253,10 +253,10 @@ async def test_no_page_reads_all_ids_of_a_long_list(
 async def test_a_page_by_offset_of_too_many_matches_is_rejected_and_names_the_cursor(
     inner: SpyStore, points: str, monkeypatch: pytest.MonkeyPatch, offset: int, is_exclusive: bool
 ) -> None:
-    monkeypatch.setattr(list_memory, "MAX_IDS", 50)
+    monkeypatch.setattr(listing_cache, "MAX_IDS", 50)
     monkeypatch.setattr("ragstore.operations.list_documents.MAX_MATCHES", 50)
     lengths = LengthsStore(inner)
-    store = ListMemory(lengths, is_exclusive=is_exclusive)
+    store = ListingCacheStore(lengths, is_exclusive=is_exclusive)
     page = Page(5, offset, with_embeddings=False, with_total=True)
     for _ in range(2):
         with pytest.raises(TooManyMatches, match="'after'"):
@@ -268,10 +268,10 @@ async def test_a_page_by_offset_of_too_many_matches_is_rejected_and_names_the_cu
 async def test_such_a_page_is_listed_after_a_cursor_or_without_a_total(
     bare: Store, points: str, monkeypatch: pytest.MonkeyPatch, is_exclusive: bool
 ) -> None:
-    monkeypatch.setattr(list_memory, "MAX_IDS", 50)
-    monkeypatch.setattr(list_memory, "MAX_PART", 20)
+    monkeypatch.setattr(listing_cache, "MAX_IDS", 50)
+    monkeypatch.setattr(listing_cache, "MAX_PART", 20)
     monkeypatch.setattr("ragstore.operations.list_documents.MAX_MATCHES", 50)
-    store = ListMemory(bare, is_exclusive=is_exclusive)
+    store = ListingCacheStore(bare, is_exclusive=is_exclusive)
     many = of_where({"few": False})
     whole = await bare.get_ids(points, many)
     listed: list[str] = []
@@ -290,12 +290,12 @@ async def test_such_a_page_is_listed_after_a_cursor_or_without_a_total(
 
 @pytest.mark.parametrize("is_exclusive", [True, False])
 @pytest.mark.parametrize("offset", [1, 88, 89, 90, 91, 1000])
-async def test_a_page_by_offset_has_the_total_of_as_many_matches_as_are_remembered(
+async def test_a_page_by_offset_has_the_total_of_as_many_matches_as_are_cached(
     bare: Store, points: str, monkeypatch: pytest.MonkeyPatch, offset: int, is_exclusive: bool
 ) -> None:
-    monkeypatch.setattr(list_memory, "MAX_IDS", 90)
+    monkeypatch.setattr(listing_cache, "MAX_IDS", 90)
     monkeypatch.setattr("ragstore.operations.list_documents.MAX_MATCHES", 90)
-    store = ListMemory(bare, is_exclusive=is_exclusive)
+    store = ListingCacheStore(bare, is_exclusive=is_exclusive)
     many = of_where({"few": False})
     whole = await bare.get_ids(points, many)
     for _ in range(2):
@@ -309,7 +309,7 @@ def _after(number: int) -> Page:
 
 @pytest.mark.usefixtures("small_blocks")
 async def test_a_deep_page_after_a_cursor_is_one_read_by_ids(spy_backend: SpyBackend, bare: Store, points: str) -> None:
-    store = ListMemory(bare, is_exclusive=False)
+    store = ListingCacheStore(bare, is_exclusive=False)
     await list_page(store, points, EVERYTHING, _after(65))
     spy_backend.operations.clear()
     found = await list_page(store, points, EVERYTHING, _after(70))
@@ -323,7 +323,7 @@ async def test_a_deep_page_after_a_cursor_is_one_read_by_ids(spy_backend: SpyBac
 async def test_a_page_after_a_cursor_has_no_gap_where_another_client_deleted_documents(
     bare: Store, points: str
 ) -> None:
-    store = ListMemory(bare, is_exclusive=False)
+    store = ListingCacheStore(bare, is_exclusive=False)
     await list_page(store, points, EVERYTHING, _after(65))
     await bare.delete(points, of_ids("3", "71"))
     found = await list_page(store, points, EVERYTHING, _after(70))
@@ -337,8 +337,8 @@ async def test_a_cursor_is_found_before_its_position_without_all_ids(
 ) -> None:
     """Clients delete what they have listed."""
     monkeypatch.setattr("ragstore.operations.list_documents.MAX_SHIFT", 10)
-    monkeypatch.setattr(list_memory, "BLOCK", 20)
-    store = ListMemory(bare, is_exclusive=False)
+    monkeypatch.setattr(listing_cache, "BLOCK", 20)
+    store = ListingCacheStore(bare, is_exclusive=False)
     await store.delete(points, of_ids("60", "61", "62"))
     spy_backend.operations.clear()
     found = await list_page(store, points, EVERYTHING, _after(70))

@@ -20,12 +20,6 @@ from ragstore_client._types import FloatArray
 ChromaMetadata = dict[str, Scalar | list[Scalar] | None]
 
 
-class Heartbeat(msgspec.Struct):
-    """The heartbeat of a Chroma server, which no other server has: used for detection."""
-
-    nanoseconds: int = msgspec.field(name="nanosecond heartbeat")
-
-
 class _Hnsw(msgspec.Struct):
     space: str | None = None
 
@@ -116,11 +110,6 @@ class ChromaDatabase(msgspec.Struct, frozen=True):
     @property
     def _path(self) -> str:
         return f"/api/v2/tenants/{quote(self.tenant, safe='')}/databases/{quote(self.database, safe='')}"
-
-
-def heartbeat() -> Call[Heartbeat]:
-    """Get the heartbeat."""
-    return Call("GET", "/api/v2/heartbeat", json_decoder(Heartbeat))
 
 
 def version() -> Call[str]:

@@ -7,15 +7,14 @@ and 8 MiB more while it is decoded. Here, texts are decoded in slices, and kept 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
-from ragstore.api.schemas import DocumentId, EmbeddingField
 from ragstore.filters.values import Scalar
 from ragstore.kit.decoding import JSON, MSGPACK, Decoder, decoded, decoders
-from ragstore.model.metadata import NewPackedValue
-from ragstore.model.packed_text import PackedText, Text, pack_text
+from ragstore.model.large_bodies.packed_metadata import NewPackedValue
+from ragstore.model.large_bodies.packed_text import PackedText, Text, pack_text
 
 LARGE_BYTES: Final = 256 * 1024
 """Minimum size of a large document."""
@@ -39,8 +38,8 @@ class _RawDocument(msgspec.Struct):
     """A document whose texts are not decoded yet."""
 
     text: msgspec.Raw
-    embedding: EmbeddingField
-    id: DocumentId | None = None
+    embedding: list[float] | bytes
+    id: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     metadata: dict[str, msgspec.Raw] | None = None
 
 

@@ -1,4 +1,4 @@
-"""`ListMemory`: a store that remembers which documents matched a filter, for the next page and its total.
+"""`ListingCacheStore`: a store that caches which documents matched a filter, for the next page and its total.
 
 Chroma cannot count the matches of a filter. Their ids are read, which takes 435 ms for 200,000 documents, again for
 each page. Here the ids are kept with the write generation of their collection: a number that each write, deletion or
@@ -9,7 +9,7 @@ page and 75 ms for the last one (1.5.9). A page by ids takes 4 ms. So the ids of
 blocks. New documents come after all others and an upsert moves none, so only deletions make a block out of date.
 
 Embedded Chroma belongs to one process, so its generation misses nothing. A Chroma server has other clients. There the
-first page is always read, and a later page uses what an earlier one has remembered for `MAX_AGE_SECONDS` at most. The
+first page is always read, and a later page uses what an earlier one has cached for `MAX_AGE_SECONDS` at most. The
 whole list and its end are used only while the collection has as many documents. Chroma counts 200,000 in 20 ms. A part
 within the list is used without the count: a reader of its documents notices those that are gone, and reads again.
 """
@@ -29,10 +29,10 @@ from ragstore.store.protocol import Store
 T = TypeVar("T")
 
 MAX_IDS: Final = 400_000
-"""Maximum number of ids that are remembered, of all lists. They take about 40 MiB."""
+"""Maximum number of cached ids, of all lists. They take about 40 MiB."""
 
 MAX_PART: Final = 100_000
-"""Number of ids that are remembered of a filter that more than `MAX_IDS` documents match, from the page on that was
+"""Number of ids that are cached of a filter that more than `MAX_IDS` documents match, from the page on that was
 read."""
 
 BLOCK: Final = 10_000
@@ -42,10 +42,10 @@ MAX_AGE_SECONDS: Final = 30.0
 """How long a list is used whose collection other clients of a Chroma server may have changed."""
 
 UNCERTAIN_SECONDS: Final = 300.0
-"""How long nothing is remembered of a collection after a change that failed: it may still be applied."""
+"""How long nothing is cached of a collection after a change that failed: it may still be applied."""
 
 MAX_COLLECTIONS: Final = 10_000
-"""Maximum number of collections whose generation is kept. Beyond it, everything is forgotten."""
+"""Maximum number of collections whose generation is kept. Beyond it, everything is dropped."""
 
 READS: Final[frozenset[StoreOperation]] = frozenset(
     {
@@ -53,6 +53,7 @@ READS: Final[frozenset[StoreOperation]] = frozenset(
         "get_collection",
         "list_collections",
         "count_collections",
+        "count_each",
         "max_batch_size",
         "get",
         "get_ids",
@@ -119,8 +120,8 @@ class _List:
         return self.ids[offset - self.first : offset - self.first + limit]
 
 
-class ListMemory(StoreLayer):
-    """A store that remembers lists of ids; see `Store` for the contract of each method.
+class ListingCacheStore(StoreLayer):
+    """A store that caches lists of ids; see `Store` for the contract of each method.
 
     Args:
         inner: the store that is wrapped.
@@ -139,8 +140,8 @@ class ListMemory(StoreLayer):
         self._lists: OrderedDict[_Key, _List] = OrderedDict()
 
     @property
-    def remembered(self) -> int:
-        """Number of ids that are remembered."""
+    def cached_count(self) -> int:
+        """Number of ids that are cached."""
         return sum(len(found.ids) for found in self._lists.values())
 
     async def _intercept(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
@@ -164,7 +165,7 @@ class ListMemory(StoreLayer):
         return len(await self._whole(name, selection, is_first=True))
 
     async def get_ids(self, name: str, selection: Selection, *, limit: int | None = None, offset: int = 0) -> list[str]:
-        """Read the ids of the selected documents, in insertion order, or recall them."""
+        """Read the ids of the selected documents, in insertion order, or take them from the cache."""
         if selection.ids is not None:
             return await super().get_ids(name, selection, limit=limit, offset=offset)
         if limit is None:
@@ -214,7 +215,7 @@ class ListMemory(StoreLayer):
         return (await self._read(key, selection, offset, limit)).page(offset, limit)
 
     async def _read(self, key: _Key, selection: Selection, offset: int, wanted: int | None) -> _List:
-        """Read a list, or the block of an offset, and remember it, or the part after the offset if it is too long.
+        """Read a list, or the block of an offset, and cache it, or the part after the offset if it is too long.
 
         Args:
             offset: index of the first id that is needed.
@@ -233,14 +234,14 @@ class ListMemory(StoreLayer):
         is_end = limit is None or len(ids) < limit
         found = _List(ids, first, is_end, is_block, generation, total, began)
         if self._is_unchanged(name, found, is_inside=True) and self._uncertain.get(name, 0.0) <= self._clock():
-            self._remember(key, found, offset)
+            self._put(key, found, offset)
         return found
 
     def _range(self, key: _Key, offset: int, wanted: int | None) -> tuple[int, int | None]:
         """The index of the first id of a list to read, and the maximum number of ids, unless all are wanted.
 
         Chroma evaluates a filter again for each call. So a list is read from its beginning unless it is known to be too
-        long to be remembered.
+        long to be cached.
         """
         if wanted is None:
             return 0, None
@@ -265,14 +266,14 @@ class ListMemory(StoreLayer):
             return known.generation.removal == generation.removal
         return known.generation == generation
 
-    def _remember(self, key: _Key, found: _List, offset: int) -> None:
+    def _put(self, key: _Key, found: _List, offset: int) -> None:
         self._lists.pop(key, None)
         if len(found.ids) > MAX_IDS:
             ids = found.page(offset, MAX_PART)
             is_end = found.is_end and offset + len(ids) == found.first + len(found.ids)
             found = replace(found, ids=ids, first=offset, is_end=is_end)
         self._lists[key] = found
-        size = self.remembered
+        size = self.cached_count
         while size > MAX_IDS:
             _, dropped = self._lists.popitem(last=False)
             size -= len(dropped.ids)

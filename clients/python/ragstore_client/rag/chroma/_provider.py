@@ -16,8 +16,8 @@ from ragstore_client._exceptions import BadRequest, RagstoreError, describe
 from ragstore_client._models import Document, Embedding, Match, MultiQueryResults, StoredMetadata, Where
 from ragstore_client._types import FloatArray
 from ragstore_client._vectors import to_float32
-from ragstore_client.rag import _chroma_calls as chroma
 from ragstore_client.rag._connections import connections, search_retries
+from ragstore_client.rag._detection import heartbeat
 from ragstore_client.rag._fanout import search_each
 from ragstore_client.rag._providers import (
     NO_OPTIONS,
@@ -27,6 +27,7 @@ from ragstore_client.rag._providers import (
     connection_json_schema,
     validate_configuration,
 )
+from ragstore_client.rag.chroma import _calls as chroma
 
 _PAGE_SIZE = 500
 
@@ -85,7 +86,7 @@ class ChromaProvider:
         now = datetime.now(UTC)
         try:
             transport = await self._transport()
-            await transport.send(chroma.heartbeat())
+            await transport.send(heartbeat())
             version = await transport.send(chroma.version())
             count = await transport.send(self._database.count_collections())
         except RagstoreError as error:

@@ -1,7 +1,7 @@
 /** The calls of Chroma's v2 API for reading, and the translation into its stricter filter language. No I/O. */
 
-import { InvalidInput } from "../errors.js";
-import type { Match, Where } from "../types.js";
+import { InvalidInput } from "../../errors.js";
+import type { Match, Where } from "../../types.js";
 
 /** A collection, as Chroma returns it. */
 export interface ChromaCollection {

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
-from ragstore.model.metadata import PackedMetadata, PackedScalar, PackedValue
-from ragstore.model.packed_text import PackedText, Text, pack_text
+from ragstore.filters.values import MetadataValue
+from ragstore.model.large_bodies.packed_text import PackedText, Text, pack_text
+
+PackedScalar: TypeAlias = str | int | float | bool | PackedText
+
+PackedValue: TypeAlias = MetadataValue | PackedText | list[PackedScalar]
+
+NewPackedValue: TypeAlias = PackedValue | None
+
+PackedMetadata: TypeAlias = Mapping[str, PackedValue]
+"""Metadata of a document to store, without nulls. Its texts may be packed."""
 
 VALUE_BYTES: Final = 16
 """Counted for each value and its key."""
