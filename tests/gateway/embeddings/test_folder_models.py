@@ -49,8 +49,7 @@ async def vector(made: Embeddings, text: str, kind: Any = "document", **fields: 
 def mean(*words: str) -> Vectors:
     """The mean of the tokens of a text."""
     rows = [WORDS.index(each) for each in ("[CLS]", *words, "[SEP]")]
-    found: Vectors = table()[rows].mean(axis=0)
-    return found
+    return np.asarray(table()[rows].mean(axis=0), dtype=np.float32)
 
 
 async def test_without_settings_a_vector_is_the_mean_of_the_tokens(made: Embeddings, tmp_path: Path) -> None:
