@@ -42,8 +42,8 @@ def stored(made: Embeddings, **fields: Any) -> dict[str, Any]:
 
 async def vector(made: Embeddings, text: str, kind: Any = "document", **fields: Any) -> Vectors:
     """The vector of a text, as the model returns it."""
-    [found] = await made.of("local", stored(made, **fields)).embed([text], kind, normalize=False)
-    return found
+    vectors = await made.of("local", stored(made, **fields)).embed([text], kind, normalize=False)
+    return np.asarray(vectors[0], dtype=np.float32)
 
 
 def mean(*words: str) -> Vectors:
