@@ -121,7 +121,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
             commas. They may be in the inner network.
         allow_hosts: hosts of the inner network whose pages may be fetched, as `host` or `host:port`, separated by
             commas; see [the web](web.md).
-        fetch_ports: the ports that pages of all hosts may have, separated by commas.
+        fetch_ports: ports that may be fetched from any host, separated by commas.
         fetch_timeout_seconds: time limit for one page, redirects and robots.txt included.
         fetch_max_bytes: largest page, as sent and decompressed.
         fetch_max_redirects: maximum number of redirects of a page.
@@ -133,7 +133,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         summary_collections: the collections of a remote store that `POST /summarize` may store in, separated by commas.
             With a store in this process, the caller's key decides.
         keep_contexts: whether the passages that an assistant added to a conversation are kept with its steps.
-        retention_days: how long they are kept.
+        retention_days: how long contexts of conversations are kept.
         audit_required: whether a chat with an assistant waits until its entry is in the audit ledger, and is 503 if it
             cannot be written. Otherwise the entry is written in the background.
     """

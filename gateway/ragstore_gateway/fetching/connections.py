@@ -1,4 +1,4 @@
-"""Connections to strangers. The address of each one is checked when its socket is made, whatever resolved the name."""
+"""Outgoing connections to untrusted hosts. Each address is checked when its socket is made, whatever resolved the name."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def request_headers(user_agent: str, accept_encoding: str, conditions: Mapping[s
     """
     headers = CIMultiDict({"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": accept_encoding})
     for name, value in conditions.items():
-        # It is repeated from a response.
+        # ETag and Last-Modified come from a server, so their form is checked.
         if value and _VALUE.fullmatch(value):
             headers[name] = value
     return headers
