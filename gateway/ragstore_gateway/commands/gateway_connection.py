@@ -40,7 +40,7 @@ class GatewayConnection:
     """A connection to a gateway. A context manager.
 
     Args:
-        url: its address. The key is that of the environment.
+        url: its address. The key comes from the environment.
     """
 
     def __init__(self, url: str) -> None:

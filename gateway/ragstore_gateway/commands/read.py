@@ -34,7 +34,7 @@ def is_url(name: str) -> bool:
 
 
 def found(arguments: list[str], *, recursive: bool) -> Iterator[str]:
-    """The documents that the arguments name, in order. Of a folder, those with an extension of a document are read.
+    """The documents that the arguments name, in order. Of a folder, files with an extension of a document are read.
 
     Args:
         arguments: URLs, files, folders, or `-` for standard input.
@@ -90,7 +90,7 @@ class DocumentReader:
             name: a URL, a file, or `-` for standard input.
 
         Returns:
-            The text. Its URL is that of the page or of the file.
+            The text. Its URL is the URL of the page or of the file.
 
         Raises:
             ExtractionUnavailable: no text can be extracted at present.

@@ -102,7 +102,7 @@ def declared_format(media_type: str, name: str) -> Format | None:
         The format; None if neither names one that is known.
 
     Raises:
-        UnsupportedMediaType: the media type is that of an image, a sound or a video.
+        UnsupportedMediaType: the media type is an image, a sound or a video.
     """
     media_type = media_type.partition(";")[0].strip().lower()
     if media_type.startswith(("image/", "audio/", "video/", "font/")):

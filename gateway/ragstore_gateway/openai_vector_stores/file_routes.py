@@ -1,4 +1,4 @@
-"""The routes of files: uploaded ones, those of a vector store, and batches of them."""
+"""The routes of files: uploaded files, files of a vector store, and batches of them."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class PgvectorParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
 
 
 class QdrantParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
-    """Parameters of `qdrant`. The port is that of gRPC."""
+    """Parameters of `qdrant`. The port is the gRPC port."""
 
     of_collections: ClassVar[frozenset[str]] = frozenset({"collectionName"})
     host: Host = "localhost"

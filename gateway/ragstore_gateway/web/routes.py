@@ -304,11 +304,11 @@ def _require_collection(collection: str, store: Store, settings: Settings, visib
     """Check that texts may be stored in a collection, as far as the gateway decides that.
 
     Args:
-        visible: the names that the key may use. They are those of knowledge bases and of plain collections.
+        visible: the names that the key may use. They are names of knowledge bases and of plain collections.
 
     Raises:
-        Forbidden: it belongs to a knowledge base, the key is limited to other names, or it is none of those of a remote
-            store that the settings allow.
+        Forbidden: it belongs to a knowledge base, the key is limited to other names, or the settings do not allow it
+            for a remote store.
     """
     if not visible.matches(collection):
         raise Forbidden("The key may not write to a collection of this name")

@@ -29,7 +29,7 @@ def run(url: str, work: Callable[[KnowledgeBases], Awaitable[T]]) -> T:
     """Run a command.
 
     Args:
-        url: the gateway; empty for that of the environment.
+        url: the gateway; empty for the address in the environment.
 
     Raises:
         click.ClickException: it failed.

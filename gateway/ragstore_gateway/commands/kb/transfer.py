@@ -85,7 +85,7 @@ async def import_base(
     Args:
         bases: the gateway.
         file: the archive, which can be read repeatedly.
-        name: its name; that of the archive if empty.
+        name: its name; the name in the archive if empty.
         report: is called with the outcome of each document.
         shows_progress: whether a progress bar may be shown.
 

@@ -1,4 +1,4 @@
-"""Models in the gateway's process: the built-in ones, and those of sentence-transformers."""
+"""Models in the gateway's process: the built-in ones, and models of sentence-transformers."""
 
 from __future__ import annotations
 

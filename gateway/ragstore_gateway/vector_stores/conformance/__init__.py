@@ -27,7 +27,7 @@ from ragstore_gateway.vector_stores.conformance.writing import Writing  # noqa: 
 
 
 class Conformance(Writing, Searching, Filtering, Removal):
-    """All tests of an engine, the one of the fixture `target`, which the module of the subclass defines."""
+    """All tests of an engine, which is the fixture `target`, which the module of the subclass defines."""
 
 
 __all__ = ["Conformance", "Target"]
