@@ -32,8 +32,6 @@ def test_a_pronoun_for_a_thing_is_reported_in_pages_and_docstrings(sentence: str
 
 
 @pytest.mark.parametrize("sentence", ["The one encoder of problems.", "A store that offers tea.", "Those files stay."])
-    "sentence", ["The one encoder of problems.", "A store that offers tea.", "Those files are kept."]
-)
 def test_a_numeral_and_an_adjective_are_not_reported(sentence: str, tmp_path: Path) -> None:
     assert reported(tmp_path, "docs/tea.md", f"{sentence}\n") == []
 
