@@ -64,7 +64,7 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
 paragraph."""
 
 PRONOUNS: Final = re.compile(
-    r"\b(?:that of|those (?:of|that|which|in|with|from|whose)"
+    r"\b(?:that of\b|those (?:of|that|which|in|with|from|whose)"
     r"|the ones?(?= (?:that|which|of|in|with|whose|before|after|from|for)\b|[.,;:)]))"
 )
 """Pronouns for things, which docs/writing.md forbids in pages and docstrings."""
@@ -76,7 +76,6 @@ PRONOUNS_LEFT: Final = (
     "docs/ingestion.md",
     "examples/",
     "gateway/ragstore_gateway/ingestion/",
-    "gateway/ragstore_gateway/plain_collections/",
     "gateway/ragstore_gateway/retrieval/",
     "gateway/ragstore_gateway/sources/",
     "scripts/",

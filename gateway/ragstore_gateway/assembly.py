@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,8 +13,10 @@ from litestar.types import ControllerRouterHandler
 from ragstore.kit.auth.name_patterns import ALL_NAMES
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.default_bases import DefaultBases
 from ragstore_gateway.configurations.json_schema import KNOWLEDGE_BASE_CHOICES
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.link_check import LinkCheck
 from ragstore_gateway.configurations.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
 from ragstore_gateway.configurations.validate import AssistantValidator, KnowledgeBaseValidator
 from ragstore_gateway.conversations.assembly import Conversations
@@ -49,6 +52,9 @@ def with_model(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBas
         body: the base as it is written.
         before: the version before; None for a new base.
     """
+    if body.collection:
+        # The model is that of the collection.
+        return body
     same = before is not None and before.embedding_provider == body.embedding_provider
     known = before.embedding_parameters if before is not None and same else None
     parameters = embeddings.with_model(body.embedding_provider, body.embedding_parameters, known)
@@ -85,7 +91,13 @@ class KnowledgeServices:
             embeddings.secrets, store.client, ragstore_problem=lambda: "" if access is None else access.problem
         )
         self.ingestion = Ingestion(
-            settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
+            settings,
+            self.database,
+            self.knowledge_bases,
+            embeddings,
+            self.vector_stores,
+            extractor,
+            partial(store.permits, writes=True),
         )
         self._fetching = SourceFetching(settings, extractor)
         runs = Runs(self.database, executor_id(), settings.ingestion_lease_seconds)
@@ -98,16 +110,23 @@ class KnowledgeServices:
             {"web": self._fetching.kind, "upload": upload_kind(self.source_files, extractor)},
         )
         self.conversations = Conversations(self.database, settings)
+        self._defaults = DefaultBases(self.knowledge_bases, settings.collections, settings.collection_prefix)
         self.retrieval = RetrievalServices(
             settings,
             self.database,
             embeddings,
             self.ingestion.collections,
+            self.ingestion.linked,
             self.knowledge_bases,
             self.assistants,
             self.conversations.record,
         )
-        validator = KnowledgeBaseValidator(embeddings.check, self.vector_stores.check, url_check(fetch_rules(settings)))
+        validator = KnowledgeBaseValidator(
+            embeddings.check,
+            self.vector_stores.check,
+            url_check(fetch_rules(settings)),
+            LinkCheck(store, settings).faults,
+        )
         self.vector_stores_api = VectorStoresApi(
             settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
         )
@@ -163,6 +182,7 @@ class KnowledgeServices:
         """
         async with (
             self.database.running(),
+            self._defaults.running(),
             self.vector_stores.running(),
             self.ingestion.running(),
             self._fetching.running(),

@@ -30,6 +30,7 @@ BASE_URL: Final = described(
 POINTER: Final = described(r"^(/([^~]|~[01])*)?$(?!\n)", "Must be a JSON pointer, such as /results/0/text")
 
 HttpMethod: TypeAlias = Literal["GET", "POST", "PUT", "PATCH"]
+PromptStyle: TypeAlias = Literal["context", "sources"]
 RerankProvider: TypeAlias = Literal["tei", "cohere"]
 ShortName: TypeAlias = Annotated[
     str, Meta(min_length=1, max_length=128, pattern=SHORT_NAME, description="Letters, digits, `_` and `-`.")
@@ -168,6 +169,13 @@ class Assistant(_Configuration, frozen=True, kw_only=True):
         list[Name | WorkflowBase],
         Meta(max_length=MAX_WORKFLOW, description="The bases that its tasks may search, by name."),
     ] = []
+    prompt_style: Annotated[
+        PromptStyle,
+        Meta(
+            description="Where passages are in the prompt: under headings in the system message (`context`), or as "
+            "numbered sources in the last message of the user (`sources`)."
+        ),
+    ] = "context"
     query: Annotated[
         Literal["", "conversation", "last"],
         Meta(

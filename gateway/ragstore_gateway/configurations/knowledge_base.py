@@ -69,6 +69,21 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     ] = []
 
     @property
+    def collection(self) -> str:
+        """The existing collection that it searches; empty for collections of its own."""
+        return str(self.store_parameters.get("collection") or "")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its own documents are in that collection, beside the records of others."""
+        return bool(self.collection) and str(self.store_parameters.get("shared", False)).lower() == "true"
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it only searches that collection: it takes no documents."""
+        return bool(self.collection) and not self.is_shared
+
+    @property
     def chunking(self) -> Chunking:
         """How its texts are split."""
         return Chunking(self.chunk_strategy, self.chunk_size, self.chunk_overlap, self.chunk_unit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -49,12 +49,20 @@ class KnowledgeBaseValidator:
         provider: checks the parameters of a provider of embeddings.
         store: checks the parameters of a vector store.
         url: checks a URL that the gateway is to fetch, at a path; it raises `InvalidRequest`.
+        link: checks the existing collection that a base names; see `LinkCheck.faults`.
     """
 
-    def __init__(self, provider: ParametersCheck, store: ParametersCheck, url: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        provider: ParametersCheck,
+        store: ParametersCheck,
+        url: Callable[[str, str], None],
+        link: Callable[[KnowledgeBase], Awaitable[list[FieldError]]],
+    ) -> None:
         self._provider = provider
         self._store = store
         self._url = url
+        self._link = link
 
     async def validate(self, body: KnowledgeBase, visible: NamePatterns = ALL_NAMES) -> None:
         """Check a knowledge base; see `Validator`."""
@@ -72,7 +80,8 @@ class KnowledgeBaseValidator:
                 errors.append(FieldError(f"{path}.name", "Another source has this name"))
             names.add(source.name)
             errors += self._source(source, path)
-        _raise(errors)
+        # Last, because it calls the store.
+        _raise(errors or await self._link(body))
 
     def _source(self, source: Source, path: str) -> Iterator[FieldError]:
         if source.cron:

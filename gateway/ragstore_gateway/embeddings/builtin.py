@@ -41,13 +41,22 @@ OF_NEW_BASES: Final = minilm.NAME
 """The model of a new knowledge base that names none. It is stored with the base, which keeps it."""
 
 
+PUBLISHED: Final[Mapping[str, str]] = {
+    "all-MiniLM-L6-v2": minilm.NAME,
+    "sentence-transformers/all-MiniLM-L6-v2": minilm.NAME,
+}
+"""The names under which the models are published. Collections of others record them."""
+
+
 def builtin_name(model: str) -> str | None:
     """The name of a built-in model.
 
     Args:
-        model: the name, with or without `builtin/`.
+        model: the name, with or without `builtin/`, or the name under which it is published.
 
     Returns:
         The whole name; None if there is no such model.
     """
+    if model in PUBLISHED:
+        return PUBLISHED[model]
     return next((name for name in MODELS if model in (name, name.partition("/")[2])), None)

@@ -191,6 +191,29 @@ class Embeddings:
         return {"model": model, **parameters}
 
     @property
+    def of_new_base(self) -> tuple[str, Mapping[str, object]]:
+        """The provider of texts of a new base that names none, and its parameters."""
+        provider, parameters = self._default
+        if provider == LOCAL.name:
+            return provider, {"model": self._of_new_bases}
+        return provider, msgspec.to_builtins(parameters)
+
+    def configuration_of(self, model: str) -> tuple[str, Mapping[str, object]] | None:
+        """The provider of a model that a collection names, and its parameters.
+
+        Args:
+            model: the name; empty for the default's model.
+
+        Returns:
+            Both; None for a model that this gateway does not have.
+        """
+        if model in ("", self.default.name):
+            provider, parameters = self._default
+            return provider, msgspec.to_builtins(parameters)
+        own = builtin_name(model)
+        return None if own is None else (LOCAL.name, {"model": own})
+
+    @property
     def default(self) -> Embedder:
         """The embedder of texts without a configuration of their own."""
         return self._embedder(*self._default)

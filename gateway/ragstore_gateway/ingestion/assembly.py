@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -20,6 +20,7 @@ from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
 from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
 from ragstore_gateway.ingestion.keyword_backfill import KeywordBackfill
 from ragstore_gateway.ingestion.leases import Leases, executor_id
+from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.reindexing import Reindexing
@@ -43,11 +44,13 @@ class Ingestion:
         embeddings: makes embedders.
         vector_stores: opens collections.
         extractor: extracts texts.
+        may_write: whether the caller of the current request may write an existing collection of the store.
 
     Attributes:
         documents: the documents of all bases.
         acceptance: accepts documents in transactions.
         collections: the collections of all bases.
+        linked: the existing collections that bases name.
     """
 
     def __init__(
@@ -58,10 +61,12 @@ class Ingestion:
         embeddings: Embeddings,
         vector_stores: VectorStores,
         extractor: Extractor,
+        may_write: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
         self.documents = Documents(database, self.acceptance)
         self.collections = Collections(database, embeddings, vector_stores, settings.collection_prefix)
+        self.linked = LinkedCollections(database, bases, embeddings, vector_stores, self.collections, may_write)
         self._removals = Removals(database, vector_stores)
         leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter.from_settings(settings)
@@ -91,7 +96,8 @@ class Ingestion:
             yield
 
     async def ingest(self, base_id: str, document: NewContent, also: AlsoStore | None = None) -> IngestionRow:
-        """Accept a document; see `Documents.accept`."""
+        """Accept a document; see `Documents.accept` and `LinkedCollections.prepare`."""
+        await self.linked.prepare(base_id)
         ingestion = await self.documents.accept(base_id, document, also)
         self._supervisor.wake()
         return ingestion

@@ -54,6 +54,11 @@ class Collection:
     chunking: Chunking
     dimension: int | None
 
+    @property
+    def owner(self) -> str:
+        """The value of `OWNER_KEY` in the chunks of a collection that also has records of others; empty for others."""
+        return self.id if self.store_parameters.get("shared") else ""
+
 
 class Collections:
     """The collections of all knowledge bases.
@@ -173,9 +178,14 @@ class Collections:
     def fingerprint(self, base: KnowledgeBase) -> str:
         """A hash of all that the vectors of a base depend on: provider, model, chunking and store; not secrets.
 
+        Those of a base in an existing collection depend on the collection: its model never changes, and another
+        chunking is that of later documents.
+
         Args:
             base: the configuration.
         """
+        if base.collection:
+            return hashlib.sha256(msgspec.json.encode([base.store_type, base.collection])).hexdigest()
         embedding = self._embeddings.validate(base.embedding_provider, base.embedding_parameters)
         store = self._vector_stores.validate(base.store_type, base.store_parameters)
         parts = [

@@ -188,6 +188,9 @@ class Publication:
                 await session.execute(sa.delete(DocumentTextRow).where(DocumentTextRow.revision == before))
                 for collection in live:
                     add_removal(session, collection, document.id, before)
+            for collection in live:
+                if collection.store_parameters.get("shared"):
+                    add_removal(session, collection, document.id, url=document.name)
         await activate_if_complete(session, ingestion.base_id)
         await end_ingestion(session, ingestion, COMPLETED)
 

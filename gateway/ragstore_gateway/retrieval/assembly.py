@@ -15,6 +15,7 @@ from ragstore_gateway.conversations.step import Step
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections
+from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.revisions import Revisions
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.keywords.keyword_index import KeywordIndex
@@ -22,8 +23,10 @@ from ragstore_gateway.retrieval.assistant import AssistantServices
 from ragstore_gateway.retrieval.assistant_catalog import Assistants
 from ragstore_gateway.retrieval.http_calls import HttpCalls
 from ragstore_gateway.retrieval.hybrid_search import HybridSearch
+from ragstore_gateway.retrieval.plain_models import PlainModels
 from ragstore_gateway.retrieval.ranking import Ranking
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
+from ragstore_gateway.retrieval.source_prompt import SourceLimits
 from ragstore_gateway.retrieval.tasks import TaskRetrieval
 from ragstore_gateway.retrieval.visible_search import VisibleSearch
 from ragstore_gateway.retrieval.workflow import Workflows
@@ -37,6 +40,7 @@ class RetrievalServices:
         database: the gateway's state.
         embeddings: embeds questions.
         collections: the collections of the knowledge bases.
+        linked: the existing collections that bases name.
         record: records a step.
 
     Raises:
@@ -46,6 +50,7 @@ class RetrievalServices:
         retriever: searches knowledge bases.
         http_calls: sends the HTTP calls of assistants.
         models: the assistants as models with retrieval.
+        plain_models: makes the models that are no assistants.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class RetrievalServices:
         database: Database,
         embeddings: Embeddings,
         collections: Collections,
+        linked: LinkedCollections,
         knowledge_bases: Configurations[KnowledgeBase],
         assistants: Configurations[Assistant],
         record: Callable[[Step], Awaitable[None]],
@@ -61,7 +67,7 @@ class RetrievalServices:
         revisions = Revisions(database)
         self._strays = Strays(collections, revisions)
         hybrid = HybridSearch(VisibleSearch(revisions), KeywordIndex(database), revisions)
-        self.retriever = KnowledgeRetriever(collections, hybrid, self._strays)
+        self.retriever = KnowledgeRetriever(collections, linked, hybrid, self._strays)
         try:
             self.http_calls = HttpCalls(settings.allowed_http_call_hosts, embeddings.secrets)
         except ValueError:
@@ -70,8 +76,11 @@ class RetrievalServices:
             ) from None
         self._http = httpx.AsyncClient(trust_env=False, follow_redirects=False)
         ranking = Ranking(embeddings.default, embeddings.secrets, self._http)
-        retrieval = TaskRetrieval(self.retriever, self.http_calls, ranking)
-        self.models = Assistants(assistants, AssistantServices(settings, Workflows(knowledge_bases), retrieval, record))
+        limits = SourceLimits.from_settings(settings)
+        retrieval = TaskRetrieval(self.retriever, self.http_calls, ranking, limits)
+        services = AssistantServices(settings, Workflows(knowledge_bases), retrieval, record)
+        self.models = Assistants(assistants, services)
+        self.plain_models = PlainModels(services)
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ import httpx
 
 from ragstore_client.context import CohereReranker, Passage, Reranker, TeiReranker, maximal_marginal_relevance
 from ragstore_gateway.configurations.assistant import Rerank
-from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.embeddings.embedder import Embedder, Vectors
 from ragstore_gateway.retrieval.context import Candidate
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores.vector_store import Vector
@@ -39,17 +39,23 @@ class Ranking:
         self._secrets = secrets
         self._http = http
 
-    async def diverse(self, candidates: Sequence[Candidate], diversity: float) -> list[Candidate]:
+    async def diverse(self, candidates: Sequence[Candidate], diversity: float, *, same_model: bool) -> list[Candidate]:
         """Order candidates by maximal marginal relevance. The similarity to the question is the base's own.
+
+        Their own vectors are compared if all have one. Otherwise, their texts are embedded.
 
         Args:
             diversity: 0 to 1.
+            same_model: whether their vectors are of one model.
 
         Raises:
             ServiceError: the provider of embeddings failed.
         """
         given = _best(candidates)
-        vectors = await self._embedder.embed([each.hit.text for each in given], "document")
+        own = [each.hit.vector for each in given if each.hit.vector is not None] if same_model else []
+        vectors: Sequence[Vector] | Vectors = own
+        if len(own) < len(given):
+            vectors = await self._embedder.embed([each.hit.text for each in given], "document")
         passages = [
             _passage(index, each, vector) for index, (each, vector) in enumerate(zip(given, vectors, strict=True))
         ]

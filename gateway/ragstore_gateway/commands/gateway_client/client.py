@@ -1,116 +1,52 @@
-"""Knowledge bases of a running gateway, over its routes."""
+"""`GatewayClient`: the operations of a running gateway."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, Final
+from types import TracebackType
+from typing import IO, Any, Final, Self
 from urllib.parse import quote
 
 import httpx
-import msgspec
 
-from ragstore_gateway.commands.gateway_connection import GatewayConnection, GatewayFailed, checked, decoded, problem
-from ragstore_gateway.extraction.kept_text import KeptText
+from ragstore_gateway.commands.gateway_client.connection import GatewayConnection, GatewayFailed, decoded
+from ragstore_gateway.commands.gateway_client.responses import (
+    Accepted,
+    Base,
+    Completion,
+    Descriptor,
+    Documents,
+    DocumentState,
+    Health,
+    Message,
+    Models,
+    Passage,
+    Passages,
+    State,
+    Text,
+    WebPages,
+)
 
 PAGE: Final = 200
-QUEUE_FULL: Final = "queue_full"
-MAX_REPETITIONS: Final = 60
-"""Number of times that a document is sent again to a gateway whose queue is full."""
-
-MAX_WAIT_SECONDS: Final = 30.0
 
 
-class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
-    """A knowledge base in a list."""
-
-    resource: str
-    name: str
-    description: str
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return self.resource.rpartition("/")[2].partition("?")[0]
-
-    @property
-    def version(self) -> int:
-        """Its current version."""
-        return int(self.resource.rpartition("version=")[2])
-
-
-class Base(msgspec.Struct, frozen=True):
-    """A version of a knowledge base.
-
-    Attributes:
-        configuration: its configuration, as the gateway returns it.
-    """
-
-    id: str
-    version: int
-    configuration: dict[str, Any]
-
-
-class Accepted(msgspec.Struct, frozen=True, rename="camel"):
-    """An accepted document."""
-
-    ingestion_id: str
-
-
-class State(msgspec.Struct, frozen=True, rename="camel"):
-    """The state of an ingestion."""
-
-    status: str
-    chunks: int
-    progress: float
-    unchanged: bool
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it has completed or failed."""
-        return self.status not in {"pending", "processing"}
-
-
-class DocumentState(msgspec.Struct, frozen=True):
-    """A document of a knowledge base."""
-
-    name: str
-    status: str
-    chunks: int
-
-
-class Text(KeptText, frozen=True, kw_only=True):
-    """The text of a document."""
-
-    name: str
-
-
-class Hit(msgspec.Struct, frozen=True):
-    """A passage that was found."""
-
-    id: str
-    text: str
-    score: float
-    metadata: dict[str, str | int | float | bool]
-
-
-class _Documents(msgspec.Struct):
-    documents: list[DocumentState]
-
-
-class _Hits(msgspec.Struct):
-    results: list[Hit]
-
-
-class KnowledgeBases:
-    """The knowledge bases of a running gateway.
+class GatewayClient:
+    """A running gateway. A context manager.
 
     Args:
-        connection: the connection to it.
+        url: its address. The key is `RAGSTORE_GATEWAY_API_KEY` of the environment.
     """
 
-    def __init__(self, connection: GatewayConnection) -> None:
-        self._connection = connection
+    def __init__(self, url: str) -> None:
+        self._connection = GatewayConnection(url)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._connection.__aexit__(kind, error, trace)
 
     async def descriptors(self, part: str = "") -> AsyncIterator[Descriptor]:
         """The knowledge bases, newest first.
@@ -152,7 +88,11 @@ class KnowledgeBases:
         except GatewayFailed as error:
             if error.status == httpx.codes.NOT_FOUND:
                 what = f"no version {version} of" if version else "no"
-                raise GatewayFailed(f"There is {what} knowledge base '{name}'", error.status) from None
+                raise GatewayFailed(
+                    f"There is {what} knowledge base '{name}': `ragstore-gateway kb list` lists the bases, and "
+                    "`ragstore-gateway kb create NAME` creates one",
+                    error.status,
+                ) from None
             raise
         return _written(response)
 
@@ -160,25 +100,24 @@ class KnowledgeBases:
         """Create a knowledge base."""
         return _written(await self._connection.call("POST", "/ragstore/rags", configuration))
 
-    async def ingest(self, id: str, name: str, content: bytes, media_type: str) -> str:
-        """Send a document.
+    async def ingest(self, id: str, name: str, content: IO[bytes], media_type: str) -> str:
+        """Send a document. If the gateway's queue is full, it is sent again after `Retry-After`.
 
         Args:
             id: the knowledge base.
             name: the document's name.
+            content: the document, which can be read repeatedly. It is sent in parts.
 
         Returns:
             The id of its ingestion.
+
+        Raises:
+            OSError: the document cannot be read.
         """
-        path = f"/ragstore/rags/{id}/ingest"
-        params = {"documentName": name}
-        response = await self._connection.upload(path, content, media_type, params)
-        for _ in range(MAX_REPETITIONS):
-            if response.status_code != httpx.codes.TOO_MANY_REQUESTS and problem(response).code != QUEUE_FULL:
-                break
-            await asyncio.sleep(_seconds(response.headers.get("Retry-After", "")))
-            response = await self._connection.upload(path, content, media_type, params)
-        return decoded(checked(response), Accepted).ingestion_id
+        response = await self._connection.upload(
+            f"/ragstore/rags/{id}/ingest", content, media_type, {"documentName": name}
+        )
+        return decoded(response, Accepted).ingestion_id
 
     async def state(self, id: str, ingestion_id: str) -> State:
         """The state of an ingestion.
@@ -201,7 +140,7 @@ class KnowledgeBases:
         while True:
             params = {"index": index, "limit": PAGE}
             page = decoded(
-                await self._connection.call("GET", f"/ragstore/rags/{id}/documents", params=params), _Documents
+                await self._connection.call("GET", f"/ragstore/rags/{id}/documents", params=params), Documents
             )
             for document in page.documents:
                 yield document
@@ -218,7 +157,7 @@ class KnowledgeBases:
         """
         return decoded(await self._connection.call("GET", f"/ragstore/rags/{id}/texts/{quote(name)}"), Text)
 
-    async def query(self, id: str, question: str, parameters: dict[str, Any]) -> Sequence[Hit]:
+    async def query(self, id: str, question: str, parameters: dict[str, Any]) -> Sequence[Passage]:
         """The passages that are nearest to a question.
 
         Args:
@@ -226,7 +165,37 @@ class KnowledgeBases:
             parameters: `maxResults`, `minScore`, `where` and `earlier`.
         """
         body = {"query": question, **parameters}
-        return decoded(await self._connection.call("POST", f"/ragstore/rags/{id}/query", body), _Hits).results
+        return decoded(await self._connection.call("POST", f"/ragstore/rags/{id}/query", body), Passages).results
+
+    async def page(self, url: str) -> str:
+        """The main text of a page of the web, which the gateway fetches. An HTML page becomes Markdown.
+
+        Raises:
+            GatewayFailed: the page cannot be read.
+        """
+        response = await self._connection.patient_call("POST", "/extract", {"urls": [url], "format": "markdown"})
+        page = decoded(response, WebPages).items[0]
+        if not page.ok:
+            raise GatewayFailed(page.error)
+        return page.text
+
+    async def has_upstream(self) -> bool:
+        """Whether the gateway has an upstream, and so models for chat."""
+        return decoded(await self._connection.call("GET", "/health"), Health).upstream.configured
+
+    async def models(self) -> list[str]:
+        """The models for chat: the upstream's, and the `rag/` models."""
+        return [model.id for model in decoded(await self._connection.call("GET", "/v1/models"), Models).data]
+
+    async def chat(self, messages: Sequence[dict[str, object]], model: str) -> Message:
+        """The reply of a model.
+
+        Args:
+            messages: the conversation, as OpenAI's API has it.
+        """
+        body = {"model": model, "messages": messages}
+        completion = decoded(await self._connection.call("POST", "/v1/chat/completions", body), Completion)
+        return completion.choices[0].message
 
 
 def _written(response: httpx.Response) -> Base:
@@ -235,7 +204,3 @@ def _written(response: httpx.Response) -> Base:
         return Base(resource.id, resource.version, decoded(response, dict[str, Any]))
     except ValueError:
         raise GatewayFailed("The gateway's response names no version: is it a ragstore-gateway?") from None
-
-
-def _seconds(retry_after: str) -> float:
-    return min(float(retry_after), MAX_WAIT_SECONDS) if retry_after.isdecimal() else 1.0
