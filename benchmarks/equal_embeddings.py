@@ -14,7 +14,6 @@ import asyncio
 import statistics
 import tempfile
 import time
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -81,7 +80,7 @@ async def measure(index: Store, memory: Store, count: int) -> str:
         copies = documents_of(np.repeat(rows[number : number + 1], draws.integers(1, MAX_COPIES), axis=0), "copy-")
         await write_batch(memory, name, copies)
         await write_batch(memory, name, documents_of(rows, "d"))
-        await memory.delete(name, Selection(ids=copies.batch.ids))
+        await memory.delete(name, Selection(ids=tuple(copies.batch.ids)))
         lost += await not_found(index, name, rows)
         began = time.perf_counter()
         await memory.query(name, [Query(rows[0], 10)])
@@ -115,7 +114,7 @@ async def main() -> None:
     parser.add_argument("--url", default="", help="address of a Chroma server; embedded Chroma without it")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        store = create_store(Settings(data_path=Path(folder), chroma_url=options.url, chroma_timeout_seconds=600))
+        store = create_store(Settings(data_path=folder, chroma_url=options.url, chroma_timeout_seconds=600))
         await store.start()
         print("| documents | not found by the index | with the memory | query | with the memory | after all changed |")
         print("| --- | --- | --- | --- | --- | --- |")

@@ -28,6 +28,7 @@ from ragstore_gateway.chat.routes import chat_routes
 from ragstore_gateway.configurations.hidden_bases import HiddenBasesMiddleware
 from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
+from ragstore_gateway.embeddings.model_folders import ModelFolders
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
@@ -83,7 +84,8 @@ def create_embeddings(settings: Settings) -> Embeddings:
         settings.embedding_cache_bytes,
         settings.embedding_max_waiting,
     )
-    embeddings = Embeddings(create_secrets(settings, connections), connections, limits)
+    folders = ModelFolders(settings.models_path)
+    embeddings = Embeddings(create_secrets(settings, connections), connections, limits, folders)
     own = {"model": settings.embedding_model, "baseUrl": settings.embedding_url}
     given = {name: value for name, value in own.items() if value}
     try:

@@ -45,8 +45,8 @@ from ragstore_gateway.vector_stores.vector_stores import VectorStores
 from ragstore_gateway.web.assembly import fetch_rules, url_check
 
 
-def with_model(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase | None) -> KnowledgeBase:
-    """A knowledge base as it is stored: with the name of its model.
+def completed(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase | None) -> KnowledgeBase:
+    """A knowledge base as it is stored: with what new bases have by default, and bases of earlier versions have not.
 
     Args:
         body: the base as it is written.
@@ -58,7 +58,10 @@ def with_model(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBas
     same = before is not None and before.embedding_provider == body.embedding_provider
     known = before.embedding_parameters if before is not None and same else None
     parameters = embeddings.with_model(body.embedding_provider, body.embedding_parameters, known)
-    return msgspec.structs.replace(body, embedding_parameters=dict(parameters))
+    headings = body.embed_headings
+    if headings is None:
+        headings = True if before is None else before.embed_headings
+    return msgspec.structs.replace(body, embedding_parameters=dict(parameters), embed_headings=headings)
 
 
 class KnowledgeServices:
@@ -83,7 +86,7 @@ class KnowledgeServices:
     def __init__(self, settings: Settings, store: Store, embeddings: Embeddings, extractor: Extractor) -> None:
         self.database = Database.from_settings(settings)
         self.knowledge_bases = Configurations(
-            self.database, "rags", KnowledgeBase, lambda body, before: with_model(embeddings, body, before)
+            self.database, "rags", KnowledgeBase, lambda body, before: completed(embeddings, body, before)
         )
         self.assistants = Configurations(self.database, "assistants", Assistant)
         access = store.access
@@ -136,7 +139,12 @@ class KnowledgeServices:
         self._assistant_routes = ConfigurationRoutes(
             self.assistants,
             Assistant,
-            AssistantValidator(self.knowledge_bases, embeddings.secrets, self.retrieval.http_calls.check),
+            AssistantValidator(
+                self.knowledge_bases,
+                embeddings.secrets,
+                self.retrieval.http_calls.check,
+                self.retrieval.cross_encoders.check,
+            ),
             ASSISTANTS,
             lambda _: ALL_NAMES,
         )

@@ -55,6 +55,13 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
         int, Meta(ge=0, description="Maximum size of the part of a chunk that the next one repeats, in units.")
     ] = 64
     chunk_unit: Annotated[ChunkUnit, Meta(description="Unit of size and overlap.")] = "characters"
+    embed_headings: Annotated[
+        bool | None,
+        Meta(
+            description="Whether the title and the headings precede a chunk where it is embedded and indexed. "
+            "A new base that names nothing has true, and a new version what the version before has."
+        ),
+    ] = None
     max_results: MaxResults = 5
     min_score: MinScore = 0.0
     retrieval: Annotated[
@@ -86,4 +93,6 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     @property
     def chunking(self) -> Chunking:
         """How its texts are split."""
-        return Chunking(self.chunk_strategy, self.chunk_size, self.chunk_overlap, self.chunk_unit)
+        return Chunking(
+            self.chunk_strategy, self.chunk_size, self.chunk_overlap, self.chunk_unit, self.embed_headings is True
+        )

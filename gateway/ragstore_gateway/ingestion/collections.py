@@ -193,7 +193,7 @@ class Collections:
             _without_secrets(msgspec.to_builtins(embedding)),
             base.store_type,
             _without_secrets(msgspec.to_builtins(store)),
-            msgspec.to_builtins(base.chunking),
+            _chunking(base.chunking),
         ]
         return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
@@ -231,6 +231,14 @@ async def live_collections(session: AsyncSession, base_id: str) -> list[Collecti
     """
     query = sa.select(CollectionRow).where(CollectionRow.base_id == base_id).order_by(CollectionRow.state)
     return list(await session.scalars(query))
+
+
+def _chunking(chunking: Chunking) -> dict[str, Any]:
+    """The parts of a chunking. Collections that are older than `with_headings` have the hash without it."""
+    parts: dict[str, Any] = msgspec.to_builtins(chunking)
+    if not chunking.with_headings:
+        del parts["with_headings"]
+    return parts
 
 
 def _without_secrets(parameters: dict[str, Any]) -> dict[str, Any]:

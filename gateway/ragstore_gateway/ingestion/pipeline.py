@@ -21,6 +21,7 @@ from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection, Collections
+from ragstore_gateway.ingestion.embedded_text import embedded_text
 from ragstore_gateway.ingestion.errors import IngestionAbandoned, IngestionLimit
 from ragstore_gateway.ingestion.jobs import Steps, T
 from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, payload, put_payload
@@ -270,7 +271,7 @@ class Pipeline:
         is_needed = partial(self._is_unfinished, ingestion_id)
         if not await is_needed():
             return
-        texts = [extracted.text[span.start : span.end] for span in batch]
+        texts = [embedded_text(extracted, span, collection.chunking) for span in batch]
         embedder = self._collections.embedder(collection)
         vectors = await self._retries.call(partial(embedder.embed, texts, "document"), is_needed)
         await self._collections.with_dimension(collection, vectors.shape[1])

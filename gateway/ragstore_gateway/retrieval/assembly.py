@@ -13,6 +13,7 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import Step
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.cross_encoder import CrossEncoders
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.linked_collections import LinkedCollections
@@ -49,6 +50,7 @@ class RetrievalServices:
     Attributes:
         retriever: searches knowledge bases.
         http_calls: sends the HTTP calls of assistants.
+        cross_encoders: the local models of rankings.
         models: the assistants as models with retrieval.
         plain_models: makes the models that are no assistants.
     """
@@ -75,7 +77,8 @@ class RetrievalServices:
                 f"{variable('http_call_hosts')} is wrong: its entries must be hosts, or hosts with ports"
             ) from None
         self._http = httpx.AsyncClient(trust_env=False, follow_redirects=False)
-        ranking = Ranking(embeddings.default, embeddings.secrets, self._http)
+        self.cross_encoders = CrossEncoders(embeddings.folders)
+        ranking = Ranking(embeddings.default, embeddings.secrets, self._http, self.cross_encoders)
         limits = SourceLimits.from_settings(settings)
         retrieval = TaskRetrieval(self.retriever, self.http_calls, ranking, limits)
         services = AssistantServices(settings, Workflows(knowledge_bases), retrieval, record)

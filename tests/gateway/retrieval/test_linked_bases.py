@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from ragstore_client import Client, NewDocument
-from ragstore_gateway.embeddings.minilm import MiniLmEmbedder
+from ragstore_gateway.embeddings.minilm import load_minilm
 from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
 from tests.gateway.chat.conftest import new_key
 from tests.support.fake_upstream import FakeUpstream, fake_upstream
@@ -129,9 +129,7 @@ def test_a_linked_base_takes_no_documents(http: httpx.Client, gateway: Served) -
 
 def test_the_model_of_a_collection_is_the_one_that_it_records(http: httpx.Client, gateway: Served) -> None:
     """A collection that Chroma's default function has filled records the published name of the model."""
-    name = fill(
-        gateway.url, {"a": WARRANTY, "b": BOILER}, embedder=MiniLmEmbedder(), embedding_model="all-MiniLM-L6-v2"
-    )
+    name = fill(gateway.url, {"a": WARRANTY, "b": BOILER}, embedder=load_minilm(), embedding_model="all-MiniLM-L6-v2")
     assert texts(http, linked(http, name), "Where is the heating?")[0] == BOILER
 
 

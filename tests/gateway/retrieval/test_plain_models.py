@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+import httpx
 import pytest
 from aiohttp import web
 
@@ -18,6 +19,7 @@ from ragstore_gateway.chat.conversation import Conversation
 from ragstore_gateway.chat.rag_models import Augmentation, Caller
 from ragstore_gateway.configurations.default_bases import default_base
 from ragstore_gateway.conversations.step import Step
+from ragstore_gateway.embeddings.cross_encoder import CrossEncoders
 from ragstore_gateway.retrieval.assistant import AssistantServices
 from ragstore_gateway.retrieval.http_calls import HttpCalls
 from ragstore_gateway.retrieval.plain_models import PlainModels
@@ -98,7 +100,12 @@ class Plain:
         settings = Settings(**(own | dict(given or {})))  # type: ignore[arg-type]  # fields of any type
         async with self.knowledge(settings) as knowledge:
             http_calls = HttpCalls([], knowledge.embeddings.secrets)
-            ranking = Ranking(knowledge.embeddings.default, knowledge.embeddings.secrets, None)  # type: ignore[arg-type]  # no server ranks
+            ranking = Ranking(
+                knowledge.embeddings.default,
+                knowledge.embeddings.secrets,
+                httpx.AsyncClient(),
+                CrossEncoders(knowledge.embeddings.folders),
+            )
             limits = SourceLimits.from_settings(settings)
             retrieval = TaskRetrieval(knowledge.retriever, http_calls, ranking, limits)
             workflows = Workflows(knowledge.bases)

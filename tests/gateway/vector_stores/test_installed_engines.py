@@ -48,7 +48,7 @@ BREAKAGES = {
         "test_lengths_of_vectors_do_not_change_scores",
     ),
 }
-"""What is wrong with an adapter: its code, the code instead, and a test that fails then."""
+"""Faults of an adapter: the right code, the wrong code, and a test that fails then."""
 
 
 @pytest.fixture(scope="module")
