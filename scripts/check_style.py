@@ -63,6 +63,27 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
 """Constructions that docs/writing.md forbids, and the words to use instead. A pattern is matched within a
 paragraph."""
 
+PRONOUNS: Final = re.compile(
+    r"\b(?:that of\b|those (?:of|that|which|in|with|from|whose)"
+    r"|the ones?(?= (?:that|which|of|in|with|whose|before|after|from|for)\b|[.,;:)]))"
+)
+"""Pronouns for things, which docs/writing.md forbids in pages and docstrings."""
+
+PRONOUNS_LEFT: Final = (
+    "CHANGELOG.md",
+    "benchmarks/",
+    "clients/python/",
+    "docs/ingestion.md",
+    "examples/",
+    "gateway/ragstore_gateway/ingestion/",
+    "gateway/ragstore_gateway/retrieval/",
+    "gateway/ragstore_gateway/sources/",
+    "scripts/",
+    "service/",
+    "tests/",
+)
+"""Paths whose pronouns are not replaced yet. A path is removed from the list when it has none."""
+
 LITERAL: Final = frozenset({"Documents array is required"})
 """Messages that the contract fixes word by word."""
 
@@ -108,6 +129,13 @@ class Prose(NamedTuple):
 def _blank(match: re.Match[str]) -> str:
     """As many line breaks as the match has, so that line numbers stay right."""
     return "\n" * match[0].count("\n") or " "
+
+
+def docstrings(source: str) -> Iterator[Prose]:
+    """The docstrings of a Python module, and the strings that document its constants."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield from _paragraphs(node.lineno, node.value.value)
 
 
 def markdown(source: str) -> Iterator[Prose]:
@@ -224,6 +252,10 @@ def findings(path: Path, name: str) -> Iterator[Finding]:
         for pattern, instead in RULES:
             for match in re.finditer(pattern, text):
                 yield Finding(name, piece.line, match[0].strip(" .:;"), instead)
+    if path.suffix in (".md", ".py") and not name.startswith(PRONOUNS_LEFT):
+        for piece in markdown(source) if path.suffix == ".md" else docstrings(source):
+            for match in PRONOUNS.finditer(_CODE_SPAN.sub("`", piece.text)):
+                yield Finding(name, piece.line, match[0], "the name of the thing")
 
 
 def tracked() -> list[str]:

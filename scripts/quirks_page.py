@@ -29,7 +29,7 @@ has a test in `tests/chroma_quirks` that shows it on bare Chroma, embedded or a 
 when a Chroma release fixes the quirk, and its report names the code that is no longer needed: remove that code, then
 the test, and run `python -m scripts.quirks_page`. The column "in" lists the stores where the quirk was observed.
 
-If no upstream issue is listed, none was found. Issues are those of
+If no upstream issue is listed, none was found. Issues are in
 [chroma-core/chroma](https://github.com/chroma-core/chroma/issues).
 """
 

@@ -1,4 +1,4 @@
-"""`KnowledgeServices`: the parts behind knowledge bases and assistants, put together."""
+"""`KnowledgeServices`: builds everything behind /ragstore, /v1/files and /v1/vector_stores."""
 
 from __future__ import annotations
 

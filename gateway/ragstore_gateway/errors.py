@@ -1,4 +1,4 @@
-"""The gateway's errors, below those of the kit."""
+"""The gateway's errors, below the errors of the kit."""
 
 from __future__ import annotations
 

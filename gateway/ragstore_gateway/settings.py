@@ -129,7 +129,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
             commas. They may be in the inner network.
         allow_hosts: hosts of the inner network whose pages may be fetched, as `host` or `host:port`, separated by
             commas; see [the web](web.md).
-        fetch_ports: the ports that pages of all hosts may have, separated by commas.
+        fetch_ports: ports that may be fetched from any host, separated by commas.
         fetch_timeout_seconds: time limit for one page, redirects and robots.txt included.
         fetch_max_bytes: largest page, as sent and decompressed.
         fetch_max_redirects: maximum number of redirects of a page.
@@ -139,9 +139,9 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         searxng_url: address of the SearxNG server that `GET /search` uses; empty means that there is none.
         summary_max_characters: maximum number of characters of all sources of a summary that the model reads.
         linked_collections: the collections of a remote store that knowledge bases may search, separated by commas;
-            those of `rag_collections` always may. With a store in this process, the caller's key decides.
+            collections of `rag_collections` always may. With a store in this process, the caller's key decides.
         keep_contexts: whether the passages that an assistant added to a conversation are kept with its steps.
-        retention_days: how long they are kept.
+        retention_days: how long contexts of conversations are kept.
         audit_required: whether a chat with an assistant waits until its entry is in the audit ledger, and is 503 if it
             cannot be written. Otherwise the entry is written in the background.
     """

@@ -129,7 +129,7 @@ def test_a_list_that_is_empty_or_has_two_kinds_of_numbers_is_refused(client: Cli
         name="reserved-keys",
         summary=(
             "Metadata keys that are empty or begin with `#` or `$` are rejected by a message that does not name "
-            "them; those that begin with `chroma:` are accepted, and do not come back."
+            "them; keys that begin with `chroma:` are accepted, and do not come back."
         ),
         workaround="400 that names the key.",
         works_around=("ragstore.filters.values:is_reserved",),
@@ -150,7 +150,7 @@ def test_reserved_keys_are_refused_or_lost(client: ClientAPI) -> None:
     Quirk(
         name="too-many-metadata-values",
         summary=(
-            "A document with more than 5,461 metadata values, those of lists counted one by one, fails its write "
+            "A document with more than 5,461 metadata values, with each item of a list counted, fails its write "
             "and every later read and write of that collection. Only deleting the collection helps."
         ),
         workaround=(

@@ -175,8 +175,11 @@ async def test_an_engine_without_a_module_is_opened_by_the_gateway_itself(name: 
 def test_the_declared_extras_are_those_of_the_distribution() -> None:
     declared = {each.extra for each in PROVIDERS.values()} | {each.extra for each in ENGINES.values()}
     project = tomllib.loads((ROOT / "gateway" / "pyproject.toml").read_text())["project"]
-    # `office` belongs to formats, `sentence-transformers` to models of the provider `local`.
-    assert declared - {""} | {"office", "sentence-transformers"} == set(project["optional-dependencies"])
+    # `office` belongs to formats, `sentence-transformers` to models of the provider `local`, `multilingual` to a model,
+    # `conformance` to tests.
+    assert declared - {""} | {"conformance", "multilingual", "office", "sentence-transformers"} == set(
+        project["optional-dependencies"]
+    )
 
 
 def test_the_page_lists_every_engine_with_its_extra() -> None:

@@ -1,6 +1,6 @@
 """Errors in the shape of OpenAI's API, for every path below `/v1`.
 
-Only the encoding differs from that of other paths: the message and the `code` are those of the problem document.
+Only the encoding differs from other paths: the message and the `code` come from the problem document.
 `OpenAIErrorsMiddleware` changes the responses.
 """
 

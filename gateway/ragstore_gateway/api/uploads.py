@@ -1,4 +1,4 @@
-"""From the body of a request to the document that it has."""
+"""Reads the uploaded document of a request."""
 
 from __future__ import annotations
 

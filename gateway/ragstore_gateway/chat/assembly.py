@@ -1,4 +1,4 @@
-"""The parts of chat, assembled."""
+"""`Chat`: what the routes under /v1 use."""
 
 from __future__ import annotations
 

@@ -70,11 +70,11 @@ class Conversation:
         Args:
             system: the system message. It comes first; the caller's own follow it.
             text: the text of the last user message, with the context. The question in it stands for the whole text.
-            keep_history: whether the earlier messages are kept. Those after the question belong to its own turn, and
-                are always kept.
+            keep_history: whether the earlier messages are kept. Messages after the question belong to its
+                own turn, and are always kept.
 
         Returns:
-            The messages. Those that are kept have their own bytes.
+            The messages; kept ones are byte-identical.
         """
         content = self._content(text)
         if self.other_parts:

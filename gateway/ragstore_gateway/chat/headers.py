@@ -43,7 +43,7 @@ def request_headers(
     """The headers of a request to the upstream.
 
     Args:
-        headers: those of the caller's request, with names in lower case.
+        headers: the headers of the caller's request, with names in lower case.
         request_id: id of the request.
         authorization: the gateway's own credentials; empty for none.
         forward_key: whether the caller's credentials are sent, if it has any, in place of the gateway's.
@@ -86,7 +86,7 @@ def response_headers(headers: Headers, *, without: frozenset[bytes] = frozenset(
     """The headers of a response to the caller.
 
     Args:
-        headers: those of the upstream's response.
+        headers: the headers of the upstream's response.
         without: further headers to leave out, in lower case.
 
     Returns:

@@ -135,7 +135,7 @@ class Models:
         return model, found
 
     async def default(self, headers: CIMultiDict[str]) -> str:
-        """The model for a request that names none: that of the settings, or else the first one of the upstream.
+        """The model for a request that names none: the model of the settings, or else the first one of the upstream.
 
         Args:
             headers: the headers of a request to the upstream, for its list of models.
@@ -168,7 +168,7 @@ class Models:
         return own.renamed(RAG_PREFIX + name)
 
     async def with_rag(self, entries: Sequence[ModelEntry]) -> list[msgspec.Raw]:
-        """The entries of the `rag/` models beside those of the upstream, without assistants that it has no model for.
+        """The entries of the `rag/` models beside the upstream's models, without assistants that it has no model for.
 
         Args:
             entries: the upstream's models.

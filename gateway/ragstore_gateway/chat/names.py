@@ -1,4 +1,4 @@
-"""The lengths of the names in a request, such as that of its model."""
+"""The lengths of the names in a request, such as the name of its model."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class Augmentation:
     """The passages that retrieval adds to a conversation.
 
     Attributes:
-        messages: the messages for the upstream; None for those of the caller, unchanged.
+        messages: the messages for the upstream; None for the caller's messages, unchanged.
         passages: the passages in the messages; their numbers are what a response may cite.
         reason: why there are no passages; empty if there are some.
         failed: whether that is a failure, and not a lack of passages.
@@ -118,7 +118,7 @@ def no_question(messages: Raw | None = None) -> Augmentation:
     """An augmentation without a question.
 
     Args:
-        messages: the messages for the upstream; None for those of the caller, unchanged.
+        messages: the messages for the upstream; None for the caller's messages, unchanged.
     """
     return Augmentation(messages, reason=NO_QUESTION, debug={"used": False, "reason": NO_QUESTION})
 

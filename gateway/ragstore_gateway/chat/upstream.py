@@ -95,7 +95,7 @@ class Upstream:
 
         Args:
             target: the path below the base URL with its query, encoded.
-            headers: the headers, without those of the connection.
+            headers: the headers, without headers of the connection.
             decompress: whether to decompress the response's body.
 
         Returns:

@@ -23,6 +23,8 @@ from ragstore_gateway.commands.ingest import ingest
 from ragstore_gateway.commands.kb.commands import kb
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings, variable
+from ragstore_gateway.vector_stores.engine import EngineInvalid
+from ragstore_gateway.vector_stores.engines import check_installed
 
 
 def loaded_settings() -> Settings:
@@ -56,7 +58,8 @@ def serve() -> None:
     chosen = loaded_settings()
     try:
         SERVICE.check_access(chosen)
-    except SettingsError as error:
+        check_installed()
+    except (EngineInvalid, SettingsError) as error:
         raise click.ClickException(str(error)) from None
     configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
     if not chosen.database_url or not (os.environ.get(STORE_URL_VARIABLE) or os.environ.get("RAGSTORE_CHROMA_URL")):

@@ -200,7 +200,7 @@ class Assistant(_Configuration, frozen=True, kw_only=True):
 
     @property
     def own_system_message(self) -> str:
-        """The beginning of the system message: the assistant's own text, or else those of its tasks."""
+        """The beginning of the system message: the assistant's own text, or else the texts of its tasks."""
         given = (task.parameters.system_message for task in self.tasks)
         return self.system_message or "\n\n".join(dict.fromkeys(filter(None, given)))
 

@@ -1,4 +1,4 @@
-"""`Configurations`: the repository of knowledge bases, and the one of assistants."""
+"""`Configurations`: the repositories of knowledge bases and of assistants."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Configurations(Generic[T]):
         database: where they are.
         kind: their kind, which is a part of their path.
         type_: the struct of a version.
-        complete: returns a configuration as it is stored, from the one that is written and the version before; None
+        complete: returns a configuration as it is stored, from the written configuration and the version before; None
             for configurations that are stored as they are written.
     """
 

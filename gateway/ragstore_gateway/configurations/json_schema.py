@@ -57,7 +57,7 @@ def json_schema(kind: type[msgspec.Struct], choices: Sequence[ParameterChoice] =
 
     Args:
         kind: the struct.
-        choices: objects whose fields depend on another field: a form shows the ones of the value that is chosen.
+        choices: objects whose fields depend on another field: a form shows the fields of the value that is chosen.
     """
     kinds = [each for choice in choices for each in choice.structs.values()]
     _, definitions = msgspec.json.schema_components([kind, *kinds], ref_template=_REF)

@@ -168,7 +168,7 @@ class ConfigurationRoutes(Generic[T]):
         errors = (ConfigurationNotFound, NameTaken, VersionConflict, DatabaseUnavailable)
 
         async def create(request: Request[Any, Any, Any]) -> Response[T]:
-            """Create a configuration, as version 1. Its name must be unique among those that are not deleted."""
+            """Create a configuration, as version 1. No configuration that is not deleted may have its name."""
             body = decode_configuration(type_, await request.body())
             await validator.validate(body, visible_bases(request.scope))
             configurations.check_name(body.name, visible(request.scope))

@@ -1,4 +1,4 @@
-"""The chain of the audit ledger: each entry contains the hash of the one before it.
+"""The chain of the audit ledger: each entry contains the hash of the entry before it.
 
 An entry is stored as one line of canonical JSON, and its hash is the SHA-256 of that line. The head, which is stored
 apart from the entries, has the number of entries and the hash of the last one.

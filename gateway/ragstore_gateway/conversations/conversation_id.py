@@ -51,7 +51,7 @@ def read_id(headers: Iterable[tuple[bytes, bytes]], metadata: Raw | None) -> str
         metadata: the field `metadata` of its body, if it has one.
 
     Returns:
-        The id; that of the header if both name one, and an empty text if none does.
+        The id; the header's id if both name one, and an empty text if none does.
 
     Raises:
         InvalidRequest: the id has another form.

@@ -81,7 +81,7 @@ class ConversationRepository:
         """Read steps, the oldest one first.
 
         Args:
-            key: name of the key whose steps are visible; None for those of all keys.
+            key: name of the key whose steps are visible; None for the steps of all keys.
             offset: number of steps to skip.
             limit: maximum number of steps.
         """
@@ -95,7 +95,7 @@ class ConversationRepository:
         """Delete steps with their contexts, and append an entry to the audit ledger. Earlier entries stay.
 
         Args:
-            key: name of the key whose steps are deleted; None for those of all keys.
+            key: name of the key whose steps are deleted; None for the steps of all keys.
             caller: name of the caller's key.
             request_id: id of the request.
 

@@ -94,8 +94,8 @@ async def get_conversation(
 ) -> Conversation:
     """The steps of a conversation, and what was retrieved for each.
 
-    A key reads the steps of its own requests. An admin whose key is not limited to some knowledge bases reads those of
-    all keys.
+    A key reads the steps of its own requests. An admin whose key is not limited to some knowledge bases reads the
+    steps of all keys.
     """
     name = check_id(conversation_id, "$.conversation_id")
     await conversations.flush()
@@ -163,8 +163,8 @@ async def list_audit_entries(
 ) -> Response[AuditPage]:
     """The retrievals of all keys, without content: ids, scores, numbers and errors.
 
-    Each entry contains the hash of the one before it. `ragstore-gateway audit verify` checks the chain. It is one chain
-    for all knowledge bases, so a key that is limited to some gets 403.
+    Each entry contains the hash of the entry before it. `ragstore-gateway audit verify` checks the chain. It is one
+    chain for all knowledge bases, so a key that is limited to some gets 403.
     """
     if not visible_bases(request.scope).matches_all:
         raise Forbidden("The audit ledger has the retrievals from all knowledge bases; the key is limited to some")
@@ -203,7 +203,7 @@ def _time(text: str) -> datetime:
 
 
 def _visible_key(request: Request[Any, Any, Any]) -> str | None:
-    """The key whose steps a request may see; None for those of all keys.
+    """The key whose steps a request may see; None for the steps of all keys.
 
     The steps of all keys name the passages of all knowledge bases, so a key that is limited to some sees its own.
     """

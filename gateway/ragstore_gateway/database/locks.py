@@ -1,4 +1,4 @@
-"""Locks of names, for what no row stands for."""
+"""Advisory locks by name, for things without a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models that are installed with the gateway, and those that an extra installs."""
+"""The models that are installed with the gateway or by an extra."""
 
 from __future__ import annotations
 

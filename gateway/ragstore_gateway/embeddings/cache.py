@@ -92,7 +92,7 @@ class CachingEmbedder:
         inner: computes vectors.
         cache: keeps them.
         identity: the provider and its parameters, as bytes; never with a secret.
-        timeout_seconds: time limit of one call; that of the request in progress applies, too.
+        timeout_seconds: time limit of one call; the time limit of the request in progress applies, too.
         limit: limits the calls of each caller that compute vectors; None for no limit.
         slices: runs the hashing of large texts; None for slices of its own.
     """

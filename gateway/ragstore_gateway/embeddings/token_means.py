@@ -49,8 +49,8 @@ class TokenMeans:
 def pieces_of(text: str) -> Iterator[str]:
     """A text in pieces of at most `MAX_PIECE` characters.
 
-    They end at spaces where possible. The space is left out: the tokenizer adds one before each text, so the tokens are
-    those of the whole text.
+    They end at spaces where possible. The space is left out: the tokenizer adds one before each text, so the tokens
+    equal the tokens of the whole text.
     """
     start = 0
     while len(text) - start > MAX_PIECE:

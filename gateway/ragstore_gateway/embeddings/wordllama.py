@@ -54,7 +54,7 @@ class WordLlamaEmbedder:
     """Embeds texts in this process.
 
     Args:
-        folder: the folder of the model's files; that of the installed package when None.
+        folder: the folder of the model's files; the folder of the installed package when None.
 
     Raises:
         ModelDamaged: the model's files cannot be used.

@@ -83,7 +83,7 @@ def _wide(content: bytes) -> str:
 
 
 def _declared(content: bytes, media_type: str) -> list[str]:
-    """The charsets that the media type and an HTML page declare, without those that no page may name.
+    """The charsets that the media type and an HTML page declare, without charsets that no page may name.
 
     A text that is not UTF-8 is not of the charset that it declares as such.
     """

@@ -63,8 +63,8 @@ class PageLinks(msgspec.Struct, frozen=True):
 
     Attributes:
         links: the targets of its links in order, each once, as they are written.
-        nofollow: those of them that crawlers are requested not to follow.
-        base: the URL that they are relative to, as it is written; empty for that of the page.
+        nofollow: the links that crawlers are requested not to follow.
+        base: the URL that they are relative to, as it is written; empty for the URL of the page.
         canonical: the URL that the page names as its canonical one, as it is written.
         directives: the words of its `robots` elements, such as `noindex`, in lower case.
         truncated: whether there are more links than are read.

@@ -38,7 +38,7 @@ NOT_PUBLIC: Final = (
     IPv6Network("2002::/16"),  # 6to4: an IPv4 address is inside
     IPv6Network("3fff::/20"),
 )
-"""Networks that are not public, beyond those that `ipaddress` knows: older versions call some of them global."""
+"""Networks that are not public, beyond the networks that `ipaddress` knows: older versions call some of them global."""
 
 ISATAP: Final = (0x00005EFE, 0x02005EFE)
 """Upper half of the interface id of an address that has an IPv4 address inside."""

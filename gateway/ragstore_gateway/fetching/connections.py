@@ -1,4 +1,4 @@
-"""Connections to strangers. The address of each one is checked when its socket is made, whatever resolved the name."""
+"""Outgoing connections to untrusted hosts. Each address is checked when its socket is made, however it was resolved."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REFUSED: Final = "address refused by the gateway"
 
 
 class ThreadResolver(AbstractResolver):
-    """Resolves names in threads of its own: slow name servers of strangers cannot occupy those of the process.
+    """Resolves names in threads of its own: slow name servers of strangers cannot occupy the threads of the process.
 
     Args:
         threads: maximum number of concurrent lookups.

@@ -30,7 +30,7 @@ _BYTE_ORDER_MARKS: Final = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le
 FALLBACK: Final = "cp1252"
 """The encoding of a page that names none and is not UTF-8, as in browsers."""
 
-# Atomic: otherwise, the ways to divide many comments would be tried, whose number doubles with each.
+# Atomic groups: without them, backtracking over comments is exponential.
 _HTML: Final = re.compile(
     rb"(?>\s|<!--.{0,2000}?-->|<\?xml[^>]{0,200}\?>)*+<(?:!doctype\s+html|html|head|body)\b", re.I | re.S
 )

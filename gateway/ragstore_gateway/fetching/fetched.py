@@ -18,7 +18,7 @@ class Fetched:
         status: its status. A status above 399 is no error of the fetch, and neither is 304.
         headers: its headers; names are case-insensitive.
         body: its body, decompressed.
-        media_type: the type of the body in lower case, without parameters: that of the header unless the body shows
+        media_type: the type of the body in lower case, without parameters: the type of the header unless the body shows
             that it is another one. Empty without a body.
         charset: the encoding of a body of text, as Python names it; empty for other bodies.
         location: the absolute URL that a redirect leads to that was not followed; empty for other responses.

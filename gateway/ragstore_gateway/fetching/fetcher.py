@@ -107,8 +107,8 @@ class Fetcher:
             url: an absolute URL, http or https.
             headers: headers of the request beyond the usual ones.
             body: the body of the request.
-            timeout_seconds: maximum time of the fetch; that of the rules when None. The lesser one counts.
-            max_bytes: maximum size of the body; that of the rules when None. The lesser one counts.
+            timeout_seconds: maximum time of the fetch; the time of the rules when None. The lesser one counts.
+            max_bytes: maximum size of the body; the size of the rules when None. The lesser one counts.
             etag: the `ETag` of the version that the caller has, for a conditional request.
             last_modified: its `Last-Modified`.
             robots: whether robots.txt is honoured, if the rules honour it.
@@ -119,7 +119,7 @@ class Fetcher:
 
         Raises:
             InvalidRequest: the method or a header is not one of HTTP.
-            UrlRefused: the URL, or that of a redirect, is not one that may be fetched.
+            UrlRefused: the URL, or the URL of a redirect, may not be fetched.
             AddressRefused: it leads to an address that is not public.
             RobotsDisallowed: robots.txt does not allow it.
             Unreachable: no connection could be made.

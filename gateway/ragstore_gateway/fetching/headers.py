@@ -57,11 +57,11 @@ def request_headers(user_agent: str, accept_encoding: str, conditions: Mapping[s
     Args:
         user_agent: the gateway's name.
         accept_encoding: the encodings that it decodes.
-        conditions: the headers of a conditional request; those without a value are left out.
+        conditions: the headers of a conditional request; headers without a value are left out.
     """
     headers = CIMultiDict({"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": accept_encoding})
     for name, value in conditions.items():
-        # It is repeated from a response.
+        # ETag and Last-Modified come from a server, so their form is checked.
         if value and _VALUE.fullmatch(value):
             headers[name] = value
     return headers

@@ -21,7 +21,7 @@ FRESH_SECONDS: Final = 3600.0
 """Time for which a robots.txt is used. RFC 9309 allows a day."""
 
 MAX_SITES: Final = 1000
-"""Maximum number of sites in the cache; the one that was not used for the longest time is removed."""
+"""Maximum number of sites in the cache; the site that was not used for the longest time is removed."""
 
 MAX_SITEMAPS: Final = 100
 

@@ -54,7 +54,7 @@ class IndexedChunk:
 async def put_keywords(
     session: AsyncSession, collection_id: str, document_id: str, chunks: Sequence[IndexedChunk]
 ) -> None:
-    """Index the chunks of a document, in place of those that are indexed.
+    """Index the chunks of a document, in place of its indexed chunks.
 
     Args:
         session: the transaction that makes the chunks visible, with the base locked.

@@ -49,7 +49,7 @@ class Ranked:
 
     Attributes:
         scores: their BM25 scores by the chunk's id, the highest first.
-        deviation: standard deviation of the scores of all chunks; those without a word of the question have 0.
+        deviation: standard deviation of the scores of all chunks; chunks without a word of the question have 0.
     """
 
     scores: dict[str, float]

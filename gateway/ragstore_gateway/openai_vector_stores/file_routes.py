@@ -1,4 +1,4 @@
-"""The routes of files: uploaded ones, those of a vector store, and batches of them."""
+"""The routes of files: uploaded files, files of a vector store, and batches of them."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ async def list_vector_store_files(
     after: AfterParameter = "",
     before: BeforeParameter = "",
 ) -> VectorStoreFileList:
-    """A page of the documents of the knowledge base, those included that were not uploaded as files."""
+    """A page of the documents of the knowledge base, including documents that were not uploaded as files."""
     page = PageQuery(limit, order, after, before)
     found, has_more = await vector_stores_api.store_files.page(store_id, page, file_state)
     return VectorStoreFileList(found, *ends(found), has_more)

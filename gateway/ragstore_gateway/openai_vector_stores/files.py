@@ -63,7 +63,7 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True)
 class VisibleFiles:
-    """The files that exist for a key that is limited to some knowledge bases: its own, and those in its bases.
+    """The files that exist for a key that is limited to some knowledge bases: its own, and files in its bases.
 
     Attributes:
         key: name of the key.

@@ -79,7 +79,7 @@ class PageQuery:
 
     @property
     def is_backwards(self) -> bool:
-        """Whether the page is the one that ends before an item: its rows are read in reverse order."""
+        """Whether the page ends before an item: its rows are read in reverse order."""
         return bool(self.before) and not self.after
 
     def cut(self, items: Sequence[T]) -> tuple[list[T], bool]:

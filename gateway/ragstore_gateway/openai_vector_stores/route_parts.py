@@ -1,4 +1,4 @@
-"""The parts that the routes of this API have in common."""
+"""Parameters, error lists and body decoding of this API's routes."""
 
 from __future__ import annotations
 

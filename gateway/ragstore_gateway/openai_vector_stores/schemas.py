@@ -63,7 +63,7 @@ StoredStrategy: TypeAlias = StaticStrategy | OtherStrategy
 
 
 class NewVectorStore(Struct, frozen=True):
-    """A vector store to create. The fields that OpenAI does not have are those of a knowledge base, in snake case."""
+    """A vector store to create. The fields that OpenAI does not have are fields of a knowledge base, in snake case."""
 
     name: (
         Annotated[

@@ -142,7 +142,7 @@ class StoreFiles:
             session: the transaction, which ends with `Acceptance.reserve`.
             base: the knowledge base.
             file_id: the file.
-            names: the names of its documents so far; that of this one is added.
+            names: the names of its documents so far; the name of this document is added.
 
         Returns:
             The ingestion.
@@ -364,7 +364,7 @@ def _object(
 
 
 def _name(filename: str, file_id: str, *, unique: bool) -> str:
-    """The name of a file's document: that of the file, with its id if another document has it."""
+    """The name of a file's document: the name of the file, with its id if another document has it."""
     if not unique:
         return filename
     path = PurePosixPath(filename)

@@ -189,8 +189,8 @@ class Stores:
     async def _usage(self, base_ids: Sequence[str]) -> Mapping[str, _Usage]:
         """The contents of several vector stores.
 
-        All documents are counted by an index, and then those that are not completed: the state of each document would
-        have to be looked up.
+        All documents are counted by an index, and then documents that are not completed: the state of each document
+        would have to be looked up.
         """
         total = (
             sa.select(DocumentRow.base_id, sa.func.count(), sa.func.sum(DocumentRow.bytes))

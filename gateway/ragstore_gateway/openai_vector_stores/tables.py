@@ -61,7 +61,7 @@ class VectorStoreFileRow(Base):
     )
     base_id: Mapped[str] = mapped_column(String(ID_LENGTH))
     file_id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH))
-    """Id of the uploaded file; that of the document if it was ingested without one."""
+    """Id of the uploaded file; the id of the document if it was ingested without one."""
     filename: Mapped[str] = mapped_column(String(NAME_LENGTH))
     attributes: Mapped[dict[str, Any]]
 

@@ -20,7 +20,7 @@ class Chunking(Struct, frozen=True):
     Attributes:
         strategy: where a text may be split.
         size: maximum size of a chunk, in units.
-        overlap: maximum size of what a chunk repeats of the one before, in units; less than `size`.
+        overlap: maximum size of what a chunk repeats of the chunk before, in units; less than `size`.
         unit: characters, or tokens of o200k_base.
         with_headings: whether the title and the headings precede the text of a chunk where it is embedded. It changes
             no span.
@@ -70,7 +70,7 @@ class Chunk(Struct, frozen=True):
 
 
 class ChunkSpan(Struct, frozen=True, array_like=True):
-    """A chunk without its text; see `Chunk`. A gateway reads those that an earlier version has recorded."""
+    """A chunk without its text; see `Chunk`. A gateway reads chunks that an earlier version has recorded."""
 
     start: int
     end: int

@@ -47,7 +47,7 @@ class Outline:
         self._heading_starts = [heading.start for heading in extracted.headings]
 
     def page(self, index: int) -> int | None:
-        """The number of the page at an index, or of the one before; None if there is none.
+        """The number of the page at an index, or of the page before; None if there is none.
 
         Args:
             index: index of a character.

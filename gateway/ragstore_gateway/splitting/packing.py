@@ -23,12 +23,12 @@ class Packer:
     """Makes the chunks of a region, from its start to its end.
 
     Every character of the region that is not whitespace is in a chunk. No chunk is larger than `size`, and no overlap
-    larger than `overlap`. A chunk begins within the one before if there is room for a word of it.
+    larger than `overlap`. A chunk begins within the chunk before if there is room for a word of it.
 
     Args:
         measured: the text.
         size: maximum size of a chunk.
-        overlap: maximum size of what a chunk repeats of the one before.
+        overlap: maximum size of what a chunk repeats of the chunk before.
         max_chunks: maximum number of chunks.
 
     Attributes:
@@ -67,7 +67,7 @@ class Packer:
     def settle(self, proposed: Iterable[Span]) -> None:
         """Add chunks that a library has made, without split grapheme clusters.
 
-        A chunk that does not overlap with the one before is extended to it, if there is room.
+        A chunk that does not overlap with the chunk before is extended to it, if there is room.
 
         Args:
             proposed: chunks by ascending end.
@@ -121,7 +121,7 @@ class Packer:
         return index + bisect_left(later, True, key=too_large)
 
     def _may_start(self, start: int, end: int) -> bool:
-        """Whether a chunk may begin at an index within the one before."""
+        """Whether a chunk may begin at an index within the chunk before."""
         if not self.chunks or not self.chunks[-1].start < start < self.chunks[-1].end:
             return False
         before = self.chunks[-1]
@@ -134,7 +134,7 @@ class Packer:
         return self._measured.fits(start, self.chunks[-1].end, self._overlap)
 
     def _start(self, end: int) -> int:
-        """Where the chunk that ends at an index begins: within the one before, or where that ends.
+        """Where the chunk that ends at an index begins: within the chunk before, or where that ends.
 
         It is the first word with which neither the overlap nor the chunk is too large. A last word that is larger than
         the overlap is cut.

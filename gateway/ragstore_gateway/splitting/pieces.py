@@ -49,7 +49,7 @@ def words(measured: MeasuredText, region: Span, size: int) -> list[int]:
 
 
 def clusters(measured: MeasuredText, region: Span, size: int) -> list[int]:
-    """The ends of the grapheme clusters of a region, and of the characters of those that are larger than `size`.
+    """The ends of the grapheme clusters of a region, and of the characters of clusters that are larger than `size`.
 
     Args:
         measured: the text.

@@ -1,7 +1,7 @@
 """The messages between the gateway and a process that splits texts.
 
-Frames are those of `ragstore_gateway.extraction.protocol`. The gateway sends a `SplitRequest` and an `Extracted`, both
-as MessagePack. The process sends a `SplitResponse`.
+Frames have the form of `ragstore_gateway.extraction.protocol`. The gateway sends a `SplitRequest` and an `Extracted`,
+both as MessagePack. The process sends a `SplitResponse`.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def _sentence_groups(measured: MeasuredText, spans: Iterable[Span], size: int) -
 
 
 def _paragraph_groups(measured: MeasuredText, region: Span, size: int) -> Iterator[Sequence[int]]:
-    """The ends of paragraphs that fit into chunks; of the sentences of a paragraph that is too large, by itself."""
+    """Ends of paragraphs, grouped; a paragraph that is too large is a group of its sentences."""
     group: list[int] = []
     for paragraph in paragraphs(measured, region):
         if measured.fits(*paragraph, size):

@@ -30,7 +30,7 @@ _CHUNKS: Final = 4
 
 _MIN_PART: Final = 512
 _MARGIN: Final = 128
-"""Characters at the end of a part in which its words may be others than those of the whole text."""
+"""Characters at the end of a part in which its words may differ from the words of the whole text."""
 
 
 class IndexedSplitter(Protocol):
@@ -50,10 +50,10 @@ def has_long_run(text: str, *, markdown: bool) -> bool:
 
 
 def chunks_in_parts(splitter: IndexedSplitter, text: str, size: int) -> Iterator[tuple[int, str]]:
-    """Split a text with one call for each of its parts. The chunks are those of one call for the whole text.
+    """Split a text with one call for each of its parts. The chunks equal the chunks of one call for the whole text.
 
     A chunk depends only on the text after its start. The chunks at the end of a part, which may depend on what follows,
-    are made again as those of the next part. This is not so for tokens: the library searches the end of a chunk near
+    are made again as chunks of the next part. This is not so for tokens: the library searches the end of a chunk near
     the size of the largest one so far, and a longer text may have fewer tokens.
 
     Args:

@@ -132,7 +132,7 @@ def _chunk(
 
 
 def _layer_metadata(found: _Found, text: str) -> dict[str, MetadataValue]:
-    """The metadata that the retriever of `ragstore_client.rag` finds a layer, a section and its neighbours by."""
+    """Metadata that `ragstore_client.rag` filters by: layer, section, neighbours."""
     start, end = found.span
     metadata: dict[str, MetadataValue] = {
         "layer": found.layer,

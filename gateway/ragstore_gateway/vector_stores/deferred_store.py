@@ -14,7 +14,7 @@ from ragstore_gateway.vector_stores.vector_store import Hit, Record, Vector, Vec
 class DeferredStore:
     """A store whose module is imported in a thread. See `VectorStore`.
 
-    Importing a driver in the event loop stops all other requests: that of Qdrant takes 1.8 s.
+    Importing a driver in the event loop stops all other requests: Qdrant's driver takes 1.8 s.
 
     Args:
         module: name of the module.

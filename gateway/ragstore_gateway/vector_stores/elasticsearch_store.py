@@ -68,7 +68,7 @@ class _Outcome(Struct):
 class CompatibleClient(AsyncElasticsearch):
     """A client that requests the REST interface of version 8, which Elasticsearch 8 and 9 have.
 
-    Version 9 of the driver requests the one of version 9, and Elasticsearch 8 rejects that with status 400.
+    Version 9 of the driver requests the interface of version 9, and Elasticsearch 8 rejects that with status 400.
     """
 
     async def perform_request(

@@ -15,6 +15,10 @@ from ragstore_gateway.vector_stores.vector_store import VectorStore
 P = TypeVar("P", bound=Parameters)
 
 
+class EngineInvalid(Exception):
+    """An engine of another distribution cannot be used. The text is one line and names both."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine, as configurations select it by their `storeType`. `engines.ENGINES` lists all of them.

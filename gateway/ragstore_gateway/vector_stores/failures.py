@@ -1,4 +1,4 @@
-"""Failures of engines, as errors of the gateway. No message of an engine is repeated: it may contain what was sent."""
+"""Failures of engines, as errors of the gateway. Engine messages are dropped, because they may echo the request."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class LinkedVectorStore(VectorStore, Protocol):
 
 
 def linked_hit(hit: Hit, parameters: LinkableParameters) -> Hit:
-    """A record of others as a hit: its text, title and URL are where those of a base's own chunks are.
+    """A record of others as a hit: its text, title and URL are where a base's own chunks have them.
 
     Args:
         hit: the record.

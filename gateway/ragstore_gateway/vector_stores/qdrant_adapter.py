@@ -1,4 +1,4 @@
-"""Opens collections of Qdrant: those of a base, or one that others fill."""
+"""Opens collections of Qdrant: collections of a base, or one that others fill."""
 
 from __future__ import annotations
 

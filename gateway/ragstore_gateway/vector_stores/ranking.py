@@ -48,8 +48,8 @@ async def search_ranked(
 ) -> list[Hit]:
     """Search an engine that returns records of the same score in any order.
 
-    One record more than needed is fetched. While its score is that of the last hit, other records may have the same
-    score and a smaller id, so more are fetched.
+    One record more than needed is fetched. While its score equals the score of the last hit, other records may have
+    the same score and a smaller id, so more are fetched.
 
     Args:
         fetch: returns the given number of nearest records, or all if there are fewer.

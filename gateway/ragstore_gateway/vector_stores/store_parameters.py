@@ -113,7 +113,7 @@ class PgvectorParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
 
 
 class QdrantParameters(LinkableParameters, frozen=True, kw_only=True, rename="camel"):
-    """Parameters of `qdrant`. The port is that of gRPC. The text of a linked collection is in `text` by default."""
+    """Parameters of `qdrant`. The port is the gRPC port. The text of a linked collection is in `text` by default."""
 
     of_collections: ClassVar[frozenset[str]] = LinkableParameters.of_collections | {"collectionName"}
     host: Host = "localhost"

@@ -1,4 +1,4 @@
-"""Metadata values as tokens, for engines that compare texts: equal values have equal tokens, others have not."""
+"""Metadata values as tokens, for engines that compare texts: two values have the same token only if they are equal."""
 
 from __future__ import annotations
 

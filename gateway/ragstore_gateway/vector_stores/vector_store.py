@@ -84,7 +84,7 @@ class VectorStore(Protocol):
         """
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Store records. A record replaces the one with its id. When this returns, searches find them.
+        """Store records. A record replaces the record with its id. When this returns, searches find them.
 
         Args:
             records: the records. None or all of them are stored if they are at most `MAX_BATCH`.
@@ -147,7 +147,7 @@ class VectorStore(Protocol):
         """
 
     async def count(self, where: Where | None = None) -> int:
-        """The number of records, or of those that match a filter.
+        """The number of records, or of the records that match a filter.
 
         Args:
             where: the filter.

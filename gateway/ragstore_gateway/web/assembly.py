@@ -1,4 +1,4 @@
-"""The parts of the web, assembled."""
+"""`Web`: the fetcher, the page reader, search and summaries."""
 
 from __future__ import annotations
 

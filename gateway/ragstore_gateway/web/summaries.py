@@ -60,7 +60,7 @@ class SummaryTask:
     Attributes:
         query: what it is about; empty for everything.
         max_words: maximum number of its words.
-        language: its language as a tag; empty for that of the sources.
+        language: its language as a tag; empty for the language of the sources.
     """
 
     query: str

@@ -12,10 +12,11 @@ import pytest
 from ragstore.kit.errors import InvalidRequest
 from ragstore_client import Where
 from ragstore_gateway.errors import StoreUnavailable
+from ragstore_gateway.vector_stores.conformance import Target
+from ragstore_gateway.vector_stores.conformance.records import QUESTION, numbers, record
 from ragstore_gateway.vector_stores.vector_store import VectorStore
-from tests.gateway.vector_stores.conftest import Engine, new_collection
+from tests.gateway.vector_stores.conftest import new_collection
 from tests.support.elasticsearch_server import ElasticsearchServer, elasticsearch_server
-from tests.support.vector_records import QUESTION, numbers, record
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ async def test_a_certificate_is_compared_with_the_address(
     tls = certified(tmp_path, names)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
     async with elasticsearch_server(tls) as server:
-        engine = Engine("elasticsearch", {"serverUrl": server.url}, "http://127.0.0.1:9")
+        engine = Target("elasticsearch", {"serverUrl": server.url})
         async with engine.stack:
             store = await engine.open("encrypted")
             if is_accepted:

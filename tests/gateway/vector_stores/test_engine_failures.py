@@ -23,13 +23,13 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.errors import DimensionMismatch, DriverMissing, SecretUnavailable, StoreRejected, StoreUnavailable
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences
 from ragstore_gateway.vector_stores.chroma_store import ChromaConnection
+from ragstore_gateway.vector_stores.conformance.records import DIMENSION, QUESTION, record
 from ragstore_gateway.vector_stores.engines import ENGINES
 from ragstore_gateway.vector_stores.store_parameters import ChromaParameters
 from ragstore_gateway.vector_stores.vector_store import VectorStore
 from ragstore_gateway.vector_stores.vector_stores import VectorStores, validate
 from tests.support.fake_providers import Received, fake_provider, json_response
 from tests.support.servers import free_port
-from tests.support.vector_records import DIMENSION, QUESTION, record
 
 SECRET = "canary-secret"
 CANARY = "canary-text"

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ragstore_gateway.errors import StoreUnavailable
+from ragstore_gateway.vector_stores.conformance import Target
+from ragstore_gateway.vector_stores.conformance.records import QUESTION, numbers, record
 from ragstore_gateway.vector_stores.vector_store import VectorStore
-from tests.gateway.vector_stores.conftest import Engine, new_collection
+from tests.gateway.vector_stores.conftest import new_collection
 from tests.support.mongodb_server import MongodbServer
-from tests.support.vector_records import QUESTION, numbers, record
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ async def test_an_index_that_cannot_be_built_is_an_error_that_says_so(
 
 async def test_an_index_that_is_not_ready_in_time_is_an_error_that_says_so(mongodb: MongodbServer) -> None:
     mongodb.index_status = "BUILDING"
-    engine = Engine("mongodb-atlas", {"connectionString": "${env:M}"}, "http://127.0.0.1:9", {"M": mongodb.url})
+    engine = Target("mongodb-atlas", {"connectionString": "${env:M}"}, {"M": mongodb.url})
     try:
         async with engine.stack:
             store = (await engine.start(timeout_seconds=3)).open(engine.store_type, engine.parameters, "building", 4)
@@ -69,7 +70,7 @@ async def test_the_primary_is_read_and_writes_are_acknowledged_whatever_the_conn
     mongodb: MongodbServer,
 ) -> None:
     url = f"mongodb://{mongodb.address}/?replicaSet=rs0&readPreference=secondary&w=0&readConcernLevel=majority"
-    engine = Engine("mongodb-atlas", {"connectionString": "${env:M}"}, "http://127.0.0.1:9", {"M": url})
+    engine = Target("mongodb-atlas", {"connectionString": "${env:M}"}, {"M": url})
     async with engine.stack:
         store = await engine.open("kb-preferences")
         await store.create()

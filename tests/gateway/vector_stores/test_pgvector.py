@@ -10,12 +10,12 @@ import psycopg
 import pytest
 
 from ragstore_gateway.errors import StoreUnavailable
+from ragstore_gateway.vector_stores.conformance import Target
+from ragstore_gateway.vector_stores.conformance.records import DIMENSION, QUESTION, numbers, record, record_id
 from ragstore_gateway.vector_stores.names import physical_name
 from ragstore_gateway.vector_stores.vector_store import Record, VectorStore
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
-from tests.gateway.vector_stores.conftest import Engine
 from tests.support.pooler import pooler
-from tests.support.vector_records import DIMENSION, QUESTION, numbers, record, record_id
 
 CONNECTIONS = "pg_stat_activity WHERE datname = current_database() AND application_name = 'ragstore-gateway'"
 
@@ -30,7 +30,7 @@ def parameters_of(url: str, **others: object) -> dict[str, object]:
 @asynccontextmanager
 async def opened(parameters: Mapping[str, object]) -> AsyncIterator[VectorStores]:
     """The vector stores of a gateway."""
-    engine = Engine("pgvector", parameters, "http://127.0.0.1:9", {"PG": "not-checked"})
+    engine = Target("pgvector", parameters, {"PG": "not-checked"})
     async with engine.stack:
         yield await engine.start()
 

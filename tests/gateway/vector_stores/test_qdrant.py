@@ -8,10 +8,10 @@ import pytest
 from qdrant_client import grpc
 
 from ragstore_gateway.errors import StoreUnavailable
+from ragstore_gateway.vector_stores.conformance.records import QUESTION, numbers, record
 from ragstore_gateway.vector_stores.vector_store import Record, VectorStore
 from tests.gateway.vector_stores.conftest import new_collection
 from tests.support.qdrant_server import MAX_INDEXES, QdrantServer
-from tests.support.vector_records import QUESTION, numbers, record
 
 MAX_LIMIT = 10
 

@@ -8,10 +8,10 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from ragstore_gateway.vector_stores.conformance import Target
+from ragstore_gateway.vector_stores.conformance.records import numbers, record_id
 from ragstore_gateway.vector_stores.vector_store import Record, VectorStore
-from tests.gateway.vector_stores.conftest import Engine
 from tests.support.servers import Served
-from tests.support.vector_records import numbers, record_id
 
 DIMENSION = 256
 OTHERS = 40
@@ -22,7 +22,7 @@ NEAR = 160
 @pytest.fixture
 async def collection(gateway: Served) -> AsyncIterator[VectorStore]:
     """A new collection of the store that is in the gateway's process."""
-    engine = Engine("ragstore", {}, gateway.url, {})
+    engine = Target("ragstore", ragstore_url=gateway.url)
     async with engine.stack:
         opened = (await engine.start()).open("ragstore", {}, f"kb-{uuid4().hex}", DIMENSION)
         await opened.create()

@@ -27,7 +27,7 @@ class BadArchive(Exception):
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="kind", tag="knowledge base"):
-    """The first line."""
+    """First line of an archive: format and configuration."""
 
     configuration: dict[str, Any]
     format: Literal[1, 2] = 2

@@ -31,7 +31,7 @@ async def export_base(gateway: GatewayClient, base: Base, path: str) -> tuple[in
         path: the file, or `-` for standard output.
 
     Returns:
-        The number of documents, and the names of those without a text.
+        The number of documents, and the names of documents without a text.
     """
     if path == STDIN:
         return await _export(gateway, base, sys.stdout.buffer)
@@ -83,7 +83,7 @@ async def import_base(
 
     Args:
         file: the archive, which can be read repeatedly.
-        name: its name; that of the archive if empty.
+        name: its name; the name in the archive if empty.
         report: is called with the outcome of each document.
         shows_progress: whether a progress bar may be shown.
 

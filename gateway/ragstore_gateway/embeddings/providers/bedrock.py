@@ -31,7 +31,7 @@ from ragstore_gateway.secrets.secret_references import SecretReferences
 
 
 class BedrockParameters(Parameters, frozen=True, kw_only=True):
-    """Parameters of `bedrock`. Its credentials are those of AWS's chain: variables, profile, role."""
+    """Parameters of `bedrock`. Its credentials come from AWS's chain: variables, profile, role."""
 
     model: str = "amazon.titan-embed-text-v2:0"
     region: Token = "us-east-1"

@@ -34,7 +34,7 @@ SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 
 
 class GeminiParameters(Parameters, frozen=True, kw_only=True):
-    """Parameters of `gemini`. `taskType` is that of documents; queries have `RETRIEVAL_QUERY`."""
+    """Parameters of `gemini`. `taskType` is the task type of documents; queries have `RETRIEVAL_QUERY`."""
 
     model: str = "gemini-embedding-2"
     api_key: SecretReference

@@ -1,4 +1,4 @@
-"""Models in the gateway's process: the built-in ones, those in folders, and those of sentence-transformers."""
+"""Models in the gateway's process: the built-in ones, models in folders, and models of sentence-transformers."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def _count(document: Document | None) -> int:
 
 
 def _language(tree: html.HtmlElement, document: Document | None) -> str:
-    """The language that the page declares: that of `lang`, or of its metadata."""
+    """The language that the page declares: the language of `lang`, or of its metadata."""
     declared = (
         tree.get("lang"),
         tree.get("{http://www.w3.org/XML/1998/namespace}lang"),

@@ -41,7 +41,7 @@ def markdown(content: bytes, request: Request) -> Extracted:
         request: its declared media type, and the maximum number of characters of its text.
 
     Returns:
-        The text. Its title is that of its front matter, or its first heading if that is of level 1.
+        The text. Its title comes from its front matter, or its first heading if that is of level 1.
     """
     source = _decoded(content, request.media_type, request.max_characters)
     headings = markdown_headings(source)

@@ -1,4 +1,4 @@
-"""Records of vector stores, with exact cosines."""
+"""Records with exact cosines to one question."""
 
 from __future__ import annotations
 
