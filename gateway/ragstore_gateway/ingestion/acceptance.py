@@ -101,7 +101,7 @@ class Acceptance:
             media_type=document.media_type,
             bytes=size,
             content_hash=digest,
-            is_queued=False,
+            owner="",
             attempts=0,
             created_on=now,
             started_on=None,

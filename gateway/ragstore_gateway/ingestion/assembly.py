@@ -16,20 +16,30 @@ from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collections
-from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
 from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
+from ragstore_gateway.ingestion.jobs import Jobs
 from ragstore_gateway.ingestion.keyword_backfill import KeywordBackfill
 from ragstore_gateway.ingestion.leases import Leases, executor_id
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
+from ragstore_gateway.ingestion.queue import IngestionQueue
+from ragstore_gateway.ingestion.recorded_ingestion import RecordedIngestion
 from ragstore_gateway.ingestion.reindexing import Reindexing
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.retries import Retries
+from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.ingestion.text_tools import TextTools
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.splitter_pool import Splitter
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
+
+POLL_SECONDS: Final = 2.0
+"""How often the queue is read. What this process accepts is ingested immediately."""
+
+REPLICA_POLL_SECONDS: Final = 0.2
+"""The same with PostgreSQL, where other processes accept documents."""
 
 REMOVAL_SECONDS: Final = 5.0
 """How long the deletion of a document waits for the removal of its vectors."""
@@ -65,21 +75,26 @@ class Ingestion:
         self._removals = Removals(database, vector_stores)
         leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter.from_settings(settings)
-        pipeline = Pipeline(
-            database,
-            self.collections,
-            Publication(database, self.collections),
-            self._removals,
-            extractor,
-            self._splitter,
-            Retries(settings.ingestion_retry_seconds),
-            lambda: leases.is_valid,
+        texts = TextTools(extractor, self._splitter)
+        publication = Publication(database, leases)
+
+        def may_write() -> bool:
+            return leases.is_valid
+
+        retries = Retries(settings.ingestion_retry_seconds)
+        shared = SharedIngestion(self.collections, publication, texts, may_write)
+        recorded = RecordedIngestion(database, self.collections, publication, texts, retries, may_write)
+        self._jobs = Jobs(
+            IngestionQueue(database, self.collections, leases),
+            leases,
+            Pipeline(publication, self._removals, shared, recorded),
+            settings.ingestion_concurrency,
+            REPLICA_POLL_SECONDS if database.is_postgresql else POLL_SECONDS,
         )
-        self._jobs = DbosJobs(database.url, leases, pipeline.run, settings.ingestion_concurrency)
         backfill = KeywordBackfill(database, self.collections)
         retention = settings.ingestion_retention_days
-        self._supervisor = Supervisor(database, self._jobs, self._removals, backfill, retention)
-        bases.add_listener(Reindexing(self.collections, self._supervisor.wake))
+        self._supervisor = Supervisor(database, self._jobs.wake, self._removals, backfill, retention)
+        bases.add_listener(Reindexing(self.collections, self._jobs.wake))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -93,14 +108,14 @@ class Ingestion:
     async def ingest(self, base_id: str, document: NewContent, also: AlsoStore | None = None) -> IngestionRow:
         """Accept a document; see `Documents.accept`."""
         ingestion = await self.documents.accept(base_id, document, also)
-        self._supervisor.wake()
+        self._jobs.wake()
         return ingestion
 
     async def cancel(self, base_id: str, ingestion_id: str) -> None:
         """Cancel an ingestion; see `Documents.cancel`."""
         await self.documents.cancel(base_id, ingestion_id)
         self._jobs.cancel(ingestion_id)
-        self._supervisor.wake()
+        self._jobs.wake()
 
     async def delete(self, base_id: str, name: str) -> None:
         """Delete a document and its vectors; see `Documents.delete`."""

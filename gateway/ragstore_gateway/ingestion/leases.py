@@ -1,4 +1,4 @@
-"""`Leases`: which processes run jobs, and which of them have ended."""
+"""`Leases`: which processes work on ingestions and runs of sources, and which of them have ended."""
 
 from __future__ import annotations
 
@@ -37,12 +37,20 @@ class Leases:
         self._renewed = -float("inf")
 
     @property
+    def is_held(self) -> bool:
+        """Whether this process has taken a lease, which may have expired."""
+        return self._renewed > -float("inf")
+
+    @property
     def is_valid(self) -> bool:
-        """Whether no other process can have taken over the jobs of this one."""
+        """Whether no other process can have taken over the work of this one."""
         return time.monotonic() < self._renewed + self.seconds
 
-    async def renew(self) -> None:
+    async def renew(self) -> bool:
         """Renew the lease of this process, or take one.
+
+        Returns:
+            Whether it is a new one. If there was one before, another process has taken over the work of this one.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
@@ -51,52 +59,29 @@ class Leases:
         async with self._database.session() as session:
             until = await database_now(session) + self.seconds
             changed = sa.update(ExecutorRow).where(ExecutorRow.id == self.owner).values(lease_until=until)
-            taken = (await session.execute(changed.returning(ExecutorRow.id))).first()
-            if taken is None:
+            is_new = (await session.execute(changed.returning(ExecutorRow.id))).first() is None
+            if is_new:
                 session.add(ExecutorRow(id=self.owner, lease_until=until))
         self._renewed = before
+        return is_new
 
-    async def expired(self) -> list[str]:
-        """The processes whose leases have expired."""
-        async with self._database.reading() as session:
-            now = await database_now(session)
-            found = await session.scalars(sa.select(ExecutorRow.id).where(ExecutorRow.lease_until < now))
-            return list(found)
-
-    async def unknown(self, owners: set[str]) -> set[str]:
-        """The processes that have no lease at all, not even an expired one.
-
-        Args:
-            owners: the processes to look at.
-        """
-        async with self._database.reading() as session:
-            return owners - set(await session.scalars(sa.select(ExecutorRow.id)))
-
-    async def take(self, owner: str) -> bool:
-        """Take the expired lease of another process, so that only this process takes over its jobs.
-
-        Args:
-            owner: the other process.
+    async def end_expired(self) -> list[str]:
+        """Remove the expired leases of other processes. Afterwards, what these processes own belongs to nobody.
 
         Returns:
-            Whether it was taken. Another process may have been faster.
+            The processes. Each is returned to one caller only.
         """
+        async with self._database.reading() as session:
+            expired = ExecutorRow.lease_until < await database_now(session)
+            if (await session.execute(sa.select(ExecutorRow.id).where(expired).limit(1))).first() is None:
+                return []
         async with self._database.session() as session:
-            now = await database_now(session)
-            taken = (
-                sa.update(ExecutorRow)
-                .where(ExecutorRow.id == owner, ExecutorRow.lease_until < now)
-                .values(lease_until=now + self.seconds)
-            )
-            return (await session.execute(taken.returning(ExecutorRow.id))).first() is not None
+            expired = ExecutorRow.lease_until < await database_now(session)
+            ended = sa.delete(ExecutorRow).where(expired, ExecutorRow.id != self.owner).returning(ExecutorRow.id)
+            return list(await session.scalars(ended))
 
-    async def remove(self, owner: str) -> None:
-        """Remove the lease of a process that holds no jobs any more.
-
-        Args:
-            owner: the process.
-        """
+    async def remove(self) -> None:
+        """Remove the lease of this process, which owns nothing any more."""
         async with self._database.session() as session:
-            await session.execute(sa.delete(ExecutorRow).where(ExecutorRow.id == owner))
-        if owner == self.owner:
-            self._renewed = -float("inf")
+            await session.execute(sa.delete(ExecutorRow).where(ExecutorRow.id == self.owner))
+        self._renewed = -float("inf")
