@@ -12,11 +12,12 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
-from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.errors import DatabaseUnavailable, QueueFull
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
+from ragstore_gateway.ingestion.group_acceptance import GroupAcceptance
 from ragstore_gateway.ingestion.jobs import Jobs
 from ragstore_gateway.ingestion.keyword_backfill import KeywordBackfill
 from ragstore_gateway.ingestion.leases import Leases, executor_id
@@ -71,6 +72,7 @@ class Ingestion:
     ) -> None:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
         self.documents = Documents(database, self.acceptance)
+        self._groups = GroupAcceptance(self.documents)
         self.collections = Collections(database, embeddings, vector_stores, settings.collection_prefix)
         self._removals = Removals(database, vector_stores)
         leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
@@ -107,9 +109,18 @@ class Ingestion:
 
     async def ingest(self, base_id: str, document: NewContent, also: AlsoStore | None = None) -> IngestionRow:
         """Accept a document; see `Documents.accept`."""
-        ingestion = await self.documents.accept(base_id, document, also)
+        if also is None:
+            ingestion = await self._groups.accept(base_id, document)
+        else:
+            ingestion = await self.documents.accept(base_id, document, also)
         self._jobs.wake()
         return ingestion
+
+    async def ingest_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | QueueFull]:
+        """Accept documents; see `Documents.accept_many`."""
+        outcomes = await self.documents.accept_many(base_id, documents)
+        self._jobs.wake()
+        return outcomes
 
     async def cancel(self, base_id: str, ingestion_id: str) -> None:
         """Cancel an ingestion; see `Documents.cancel`."""

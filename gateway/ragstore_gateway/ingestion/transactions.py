@@ -279,19 +279,19 @@ async def reindexing_errors(session: AsyncSession, base_id: str, document_ids: S
     return {document_id: each.report for document_id, each in failed.items()}
 
 
-async def reset_reindexing(session: AsyncSession, base_id: str, document_id: str = "") -> None:
+async def reset_reindexing(session: AsyncSession, base_id: str, document_ids: Sequence[str] | None = None) -> None:
     """Forget the failures to put documents of a base into its new collection, so that there are further attempts.
 
     Args:
         session: the transaction.
         base_id: the knowledge base.
-        document_id: the document; empty for all.
+        document_ids: the documents; None for all.
     """
     failed = sa.update(IngestionRow).where(
         IngestionRow.base_id == base_id, IngestionRow.kind == REINDEX, IngestionRow.state == FAILED
     )
-    if document_id:
-        failed = failed.where(IngestionRow.document_id == document_id)
+    if document_ids is not None:
+        failed = failed.where(IngestionRow.document_id.in_(document_ids))
     await session.execute(failed.values(state=CANCELLED))
 
 
