@@ -59,6 +59,7 @@ class Ingestion:
         documents: the documents of all bases.
         acceptance: accepts documents in transactions.
         collections: the collections of all bases.
+        leases: the lease of this process, which is renewed while this runs.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Ingestion:
         self._groups = GroupAcceptance(self.documents)
         self.collections = Collections(database, embeddings, vector_stores, settings.collection_prefix)
         self._removals = Removals(database, vector_stores)
-        leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
+        leases = self.leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter.from_settings(settings)
         texts = TextTools(extractor, self._splitter)
         publication = Publication(database, leases)

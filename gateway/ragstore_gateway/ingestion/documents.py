@@ -114,8 +114,8 @@ class Documents:
                 return outcomes
         except QueueFull as error:
             # Others have taken the room meanwhile. A part of the documents may have room.
-            if len(documents) == 1:
-                return [error]
+            if len(documents) <= 1:
+                return [error] * len(documents)
         half = len(documents) // 2
         first = await self.accept_many(base_id, documents[:half])
         return first + await self.accept_many(base_id, documents[half:])

@@ -50,6 +50,8 @@ class Jobs:
         self._running: dict[asyncio.Task[None], Sequence[ClaimedDocument]] = {}
         self._claimed_at: dict[str, float] = {}
         self._lingers = False
+        self._lease = 0
+        """The number of the lease that the jobs have begun with."""
 
     def wake(self) -> None:
         """Look for documents now."""
@@ -104,8 +106,10 @@ class Jobs:
             if self._leases.is_held:
                 # The keeper of the lease decides what happens to the jobs before.
                 return
-            await self._leases.renew()
+            await self._leases.hold()
             _log.info("ingestion begins", executor=self._leases.owner, concurrency=self._concurrency)
+        if not self._running:
+            self._lease = self._leases.taken
         while lanes and len(self._running) < self._concurrency:
             jobs = Counter(claimed[0].row.base_id for claimed in self._running.values())
             lanes = [lane for lane in lanes if self._may_start(lane, jobs[lane.base_id])]
@@ -182,7 +186,8 @@ class Jobs:
                     _log.warning("ingestions not taken over", error=error.cause)
                 continue
             try:
-                if await self._leases.renew():
+                await self._leases.renew()
+                if self._leases.taken != self._lease:
                     # Another process has taken them over.
                     await self._interrupt()
                 await self._release_left()

@@ -9,6 +9,7 @@ from typing import Final
 from uuid import uuid4
 
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.clock import database_now
 from ragstore_gateway.database.database import Database
@@ -28,6 +29,10 @@ class Leases:
     Args:
         owner: the id of this process.
         seconds: how long a lease lasts after it was renewed.
+
+    Attributes:
+        taken: how often this process has taken a lease. With a further one, other processes may have taken over what it
+            owned before.
     """
 
     def __init__(self, database: Database, owner: str, seconds: float) -> None:
@@ -35,6 +40,7 @@ class Leases:
         self.seconds = seconds
         self._database = database
         self._renewed = -float("inf")
+        self.taken = 0
 
     @property
     def is_held(self) -> bool:
@@ -50,7 +56,7 @@ class Leases:
         """Renew the lease of this process, or take one.
 
         Returns:
-            Whether it is a new one. If there was one before, another process has taken over the work of this one.
+            Whether it is a new one.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
@@ -63,7 +69,26 @@ class Leases:
             if is_new:
                 session.add(ExecutorRow(id=self.owner, lease_until=until))
         self._renewed = before
+        self.taken += is_new
         return is_new
+
+    async def hold(self) -> None:
+        """Make sure that this process has a valid lease.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        if not self.is_valid:
+            await self.renew()
+
+    @staticmethod
+    async def living(session: AsyncSession) -> sa.Select[str]:
+        """The processes whose leases are valid, as a subquery.
+
+        Args:
+            session: the transaction.
+        """
+        return sa.select(ExecutorRow.id).where(ExecutorRow.lease_until >= await database_now(session))
 
     async def end_expired(self) -> list[str]:
         """Remove the expired leases of other processes. Afterwards, what these processes own belongs to nobody.

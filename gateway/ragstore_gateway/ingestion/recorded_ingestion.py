@@ -90,7 +90,7 @@ class RecordedIngestion:
         while True:
             await self._read_spans(claimed)
             for collection in claimed.targets:
-                if collection.id not in claimed.written:
+                if collection.id not in claimed.written and not claimed.is_unchanged:
                     await self._fill(claimed, collection)
             claimed.step = "publish"
             with metrics.step("publish"):

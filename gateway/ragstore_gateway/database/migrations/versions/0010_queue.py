@@ -14,11 +14,15 @@ down_revision = "0009"
 def upgrade() -> None:
     """Add the owners of ingestions, and remove what DBOS has stored.
 
-    An ingestion that has not ended belongs to nobody, so that a process claims it. DBOS had ids only.
+    An ingestion that has not ended belongs to nobody, so that a process claims it. DBOS had ids only. Runs of sources
+    use the leases of their processes.
     """
     op.drop_column("ingestion", "is_queued")
     op.add_column("ingestion", sa.Column("owner", sa.String(255), nullable=False, server_default=""))
     op.create_index("ix_ingestion_queue", "ingestion", ["owner", "state", "base_id", "created_on"])
+    op.drop_index("ix_source_run_state", "source_run")
+    op.drop_column("source_run", "lease_until")
+    op.create_index("ix_source_run_state", "source_run", ["state"])
     connection = op.get_bind()
     if connection.dialect.name == "postgresql":
         op.execute("DROP SCHEMA IF EXISTS ragstore_jobs CASCADE")
