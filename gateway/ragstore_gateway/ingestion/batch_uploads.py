@@ -93,8 +93,9 @@ def _uploads(lines: Sequence[bytes]) -> Iterator[BatchUpload]:
             continue
         has_text = isinstance(document.text, str)
         if has_text == isinstance(document.content, bytes):
-            error = InvalidRequest(f"Line {number}: a document has either text or content")
-            yield BatchUpload(document.document_name, None, error)
+            yield BatchUpload(
+                document.document_name, None, InvalidRequest(f"Line {number}: a document has either text or content")
+            )
             continue
         content = document.text.encode("utf-8", "surrogatepass") if isinstance(document.text, str) else document.content
         upload = Upload(content or b"", document.content_type.partition(";")[0].strip().lower(), document.document_name)

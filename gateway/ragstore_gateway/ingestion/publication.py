@@ -286,12 +286,12 @@ async def _make_visible(
     return bool(before) or has_activated
 
 
-def _upsert(session: AsyncSession) -> sa.Insert[CollectionDocumentRow]:
+def _upsert(session: AsyncSession) -> sa.Insert:
     is_postgresql = session.get_bind().dialect.name == "postgresql"
     insert = (postgresql if is_postgresql else sqlite).insert(CollectionDocumentRow)
     key = [CollectionDocumentRow.collection_id, CollectionDocumentRow.document_id]
     names = ("revision", "chunks", "has_keywords")
-    changed: sa.Insert[CollectionDocumentRow] = insert.on_conflict_do_update(
+    changed: sa.Insert = insert.on_conflict_do_update(
         index_elements=key, set_={name: insert.excluded[name] for name in names}
     )
     return changed
