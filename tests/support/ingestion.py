@@ -404,5 +404,5 @@ def _step(row: Any, has_text: bool, is_split: bool) -> str:
         return "split"
     if row.written:
         return "publish"
-    # What is embedded is written while the rest is embedded.
+    # Some batches are written while others are embedded.
     return "write" if row.chunks_embedded else "embed"

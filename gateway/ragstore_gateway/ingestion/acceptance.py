@@ -123,7 +123,7 @@ class Acceptance:
 
 @dataclass(slots=True)
 class _Room:
-    """What waits for ingestion, and the room for further documents.
+    """The documents that wait for ingestion, and the room for further ones.
 
     Attributes:
         waiting: number of ingestions that have not ended.
@@ -141,7 +141,7 @@ class _Room:
         """Take the room for a document.
 
         Args:
-            size: its size.
+            size: in bytes.
 
         Returns:
             None; or why there is no room, which was not taken then.

@@ -37,7 +37,7 @@ from ragstore_gateway.splitting.splitter_pool import Splitter
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 POLL_SECONDS: Final = 2.0
-"""How often the queue is read. What this process accepts is ingested immediately."""
+"""How often the queue is read. Documents that this process accepts are ingested immediately."""
 
 REPLICA_POLL_SECONDS: Final = 0.2
 """The same with PostgreSQL, where other processes accept documents."""

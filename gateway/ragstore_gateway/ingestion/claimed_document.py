@@ -24,7 +24,7 @@ class ClaimedDocument:
     Attributes:
         row: the ingestion, as it was claimed.
         targets: the collections to write to.
-        content: the document; None if its text is at hand, or is read later.
+        content: the document; None if its text is available, or is read later.
         is_interrupted: whether it was begun before. Parts of it may be recorded.
         is_unchanged: whether the document seems to have this content already.
         extracted: its text; None until it is extracted.

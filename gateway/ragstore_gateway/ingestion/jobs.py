@@ -137,7 +137,7 @@ class Jobs:
         """Start a job of a base.
 
         Returns:
-            What the base has left; None for nothing.
+            The ingestions of the base that are left; None for none.
         """
         async with self._claiming:
             is_interrupted = lane.interrupted > 0

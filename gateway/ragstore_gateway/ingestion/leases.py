@@ -91,7 +91,7 @@ class Leases:
         return sa.select(ExecutorRow.id).where(ExecutorRow.lease_until >= await database_now(session))
 
     async def end_expired(self) -> list[str]:
-        """Remove the expired leases of other processes. Afterwards, what these processes own belongs to nobody.
+        """Remove the expired leases of other processes. Their ingestions and runs have no living owner then.
 
         Returns:
             The processes. Each is returned to one caller only.

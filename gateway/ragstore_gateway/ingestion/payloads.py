@@ -1,4 +1,4 @@
-"""What an ingestion keeps until it ends: the document, and the finished parts of a large one."""
+"""Bytes that an ingestion keeps until it ends: the document, and the finished parts of a large one."""
 
 from __future__ import annotations
 

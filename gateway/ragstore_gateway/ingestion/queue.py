@@ -84,7 +84,7 @@ class IngestionQueue:
         self._leases = leases
 
     async def lanes(self) -> list[Lane]:
-        """What waits, by base, the oldest first."""
+        """The ingestions that wait, by base, the oldest first."""
         query = (
             sa.select(IngestionRow.base_id, IngestionRow.state, sa.func.count(), sa.func.min(IngestionRow.created_on))
             .where(IngestionRow.owner == _NOBODY, IngestionRow.state.in_(UNFINISHED))

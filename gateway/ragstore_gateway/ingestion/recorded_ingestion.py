@@ -193,7 +193,6 @@ class RecordedIngestion:
         """Record that a vector store has batches of vectors.
 
         Args:
-            collection: the collection.
             positions: the batches.
             earlier: whether their vectors were recorded by an earlier version.
             chunks: number of chunks that were embedded.
@@ -221,11 +220,7 @@ class RecordedIngestion:
             return await self._call(claimed, partial(embedder.embed, texts, "document"))
 
     async def write(self, claimed: ClaimedDocument, call: Callable[[], Awaitable[None]]) -> None:
-        """Make a call of a vector store that changes it.
-
-        Args:
-            call: the call.
-        """
+        """Make a call of a vector store that changes it."""
 
         async def checked() -> None:
             if not self._may_write():
@@ -266,7 +261,7 @@ class _Filling:
         ingestion: makes the calls.
         batches: the batches of chunks, each with the index of its first chunk.
         recorded: the batches that the vector store has.
-        earlier: the vectors of batches that are at hand, as float32.
+        earlier: the available vectors of batches, as float32.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`SharedIngestion`: ingests small documents of one base together. What fails, or is large, leaves the others."""
+"""`SharedIngestion`: ingests small documents of one base together. Failing or large ones leave."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SharedIngestion:
 
         Args:
             claimed: documents of one base, each one once.
-            leave: lets a document go on alone, or fail.
+            leave: lets a document continue alone, or fail.
 
         Raises:
             LeaseLost: the lease of this process has expired.
@@ -149,7 +149,6 @@ class SharedIngestion:
         """Make a call of a vector store, unless all documents have failed that it is for.
 
         Args:
-            call: the call.
             claimed: the documents that it is for.
             failed: the documents that have failed; those of this call are added if it fails.
         """
@@ -160,7 +159,7 @@ class SharedIngestion:
         try:
             await call()
         except ServiceError as error:
-            _log.info("documents go on alone", documents=len(claimed), error=error.code)
+            _log.info("documents continue alone", documents=len(claimed), error=error.code)
             failed |= claimed
 
     async def _embedded(
@@ -198,7 +197,7 @@ class SharedIngestion:
         for request, outcome in zip(requests, outcomes, strict=True):
             if isinstance(outcome, Exception):
                 of_request = {piece.claimed for piece in request}
-                _log.info("documents go on alone", documents=len(of_request), error=type(outcome).__name__)
+                _log.info("documents continue alone", documents=len(of_request), error=type(outcome).__name__)
                 leaving.update(dict.fromkeys(of_request, outcome if len(of_request) == 1 else None))
             elif isinstance(outcome, BaseException):
                 raise outcome

@@ -106,7 +106,7 @@ class IngestionRow(Base):
 
 
 class IngestionPayloadRow(Base):
-    """What an ingestion needs until it ends: the document, and of a large one the spans and the finished batches."""
+    """Bytes that an ingestion needs until it ends: the document, and the finished parts of a large one."""
 
     __tablename__ = "ingestion_payload"
 

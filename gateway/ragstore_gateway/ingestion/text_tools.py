@@ -1,4 +1,4 @@
-"""What ingestion needs of extraction and splitting."""
+"""`TextTools`: extraction and splitting, as jobs use them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TextTools:
         self._splitter = splitter
 
     async def extract(self, claimed: ClaimedDocument) -> None:
-        """Extract the text of a document, whose content is at hand."""
+        """Extract the text of a document, whose content is available."""
         claimed.step = "extract"
         row, content = claimed.row, claimed.content or b""
         with metrics.step("extract"):

@@ -60,7 +60,7 @@ class Counting:
 
         Args:
             count: number of documents.
-            content: their content.
+            content: of each of them.
         """
         for number in range(count):
             await self.documents.accept(self.base_id, NewContent(f"doc {number}", "text/plain", content, ""))

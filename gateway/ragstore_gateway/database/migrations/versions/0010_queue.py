@@ -14,7 +14,7 @@ down_revision = "0009"
 def upgrade() -> None:
     """Add the owners of ingestions, and remove what DBOS has stored.
 
-    An ingestion that has not ended belongs to nobody, so that a process claims it. DBOS had ids only. Runs of sources
+    An ingestion that has not ended has no owner, so that a process claims it. DBOS had ids only. Runs of sources
     use the leases of their processes.
     """
     op.drop_column("ingestion", "is_queued")
