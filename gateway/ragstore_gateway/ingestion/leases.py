@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import time
@@ -41,6 +42,7 @@ class Leases:
         self._database = database
         self._renewed = -float("inf")
         self.taken = 0
+        self._renewing = asyncio.Lock()
 
     @property
     def is_held(self) -> bool:
@@ -61,6 +63,10 @@ class Leases:
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
+        async with self._renewing:
+            return await self._renew()
+
+    async def _renew(self) -> bool:
         before = time.monotonic()
         async with self._database.session() as session:
             until = await database_now(session) + self.seconds

@@ -34,7 +34,7 @@ from ragstore_gateway.sources.source_kind import SourceKind
 from ragstore_gateway.sources.tables import SourceRunRow
 from ragstore_gateway.sources.visit import FOUND, TIME_BUDGET, CrawlEnd, KnownPage, Visit
 
-MAX_PENDING: Final = 64
+MAX_PENDING: Final = 32
 """Maximum number of documents of a run whose ingestions have not ended."""
 
 SEEN_BATCH: Final = 50

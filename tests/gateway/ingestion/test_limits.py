@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -96,6 +97,13 @@ async def test_an_ingestion_that_is_interrupted_each_time_fails(database_url: st
         assert await process.claim(base.id, interrupted=True) == []
         found = await documents.ingestion(base.id, accepted.id)
     assert (found.state, found.message) == ("failed", f"The ingestion was interrupted {MAX_ATTEMPTS} times")
+
+
+async def test_calls_of_one_process_that_need_a_lease_at_the_same_time_share_it(database_url: str) -> None:
+    async with database(database_url) as opened:
+        lease = Leases(opened, "own", 60.0)
+        await asyncio.gather(*(lease.hold() for _ in range(5)))
+        assert (lease.is_valid, lease.taken) == (True, 1)
 
 
 async def test_an_expired_lease_is_taken_by_one_process_only(database_url: str) -> None:
