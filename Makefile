@@ -39,6 +39,10 @@ $(VENV)/gateway.stamp: requirements/gateway.txt gateway/pyproject.toml $(VENV)/r
 	$(PIP_INSTALL) --no-build-isolation --no-deps -e gateway
 	@touch $@
 
+$(VENV)/multilingual.stamp: requirements/multilingual.txt $(VENV)/gateway.stamp
+	$(PIP_INSTALL) --require-hashes -r requirements/multilingual.txt
+	@touch $@
+
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/gateway.stamp
 	$(PIP_INSTALL) --no-compile --require-hashes -r requirements/dev.txt
 	@touch $@
@@ -78,7 +82,7 @@ UV ?= uv
 # The client is installed from this tree.
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" --no-emit-package ragstore --no-emit-package ragstore-client
 IMAGE_EXTRAS := --extra tracing --extra transfer
-# Without sentence-transformers, which brings PyTorch.
+# Without sentence-transformers, which brings PyTorch, and without multilingual, whose weights have 91 MB.
 GATEWAY_EXTRAS := --extra bedrock --extra vertex --extra office --extra qdrant --extra elasticsearch --extra mongodb
 
 .PHONY: lock
@@ -87,8 +91,9 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 	$(UV_COMPILE) $(LOCK) pyproject.toml $(IMAGE_EXTRAS) -c requirements/embedded.txt -o requirements/remote.txt
 	$(UV_COMPILE) $(LOCK) --group build -c requirements/embedded.txt -o requirements/build.txt
 	$(UV_COMPILE) $(LOCK) gateway/pyproject.toml $(GATEWAY_EXTRAS) -c requirements/embedded.txt -o requirements/gateway.txt
+	$(UV_COMPILE) $(LOCK) gateway/pyproject.toml --extra multilingual -c requirements/gateway.txt -o requirements/multilingual.txt
 	$(UV_COMPILE) $(LOCK) pyproject.toml clients/python/pyproject.toml gateway/pyproject.toml --group dev \
-		$(IMAGE_EXTRAS) $(GATEWAY_EXTRAS) --extra embedded --extra context --extra langchain --extra langgraph --extra llamaindex \
+		$(IMAGE_EXTRAS) $(GATEWAY_EXTRAS) --extra multilingual --extra embedded --extra context --extra langchain --extra langgraph --extra llamaindex \
 		-c requirements/gateway.txt -c requirements/build.txt -o requirements/dev.txt
 	$(UV_COMPILE) $(LOCK) --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(UV_COMPILE) $(LOCK) --group audit -o requirements/audit.txt
@@ -97,13 +102,21 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 
 # -- use ----------------------------------------------------------------------------------------
 
+.PHONY: install
+install: $(VENV)/gateway.stamp ## install both services into .venv
+
 .PHONY: run
 run: $(VENV)/run.stamp ## serve on 127.0.0.1:8080 with embedded Chroma under ./data
 	$(BIN)/ragstore serve
 
+# `make gateway MODEL=NAME` installs an extra, and makes its model the one of the gateway and of new bases.
+MODEL_multilingual := builtin/e5-small
+# A variable of the environment with this name is for another program.
+CHOSEN := $(if $(findstring command line,$(origin MODEL)),$(MODEL))
+CHOSEN_MODEL := $(if $(CHOSEN),$(or $(MODEL_$(CHOSEN)),$(error MODEL may only be multilingual)))
 .PHONY: gateway
-gateway: $(VENV)/gateway.stamp ## serve the gateway on 127.0.0.1:8090, with the store and embeddings in its process
-	$(BIN)/ragstore-gateway serve
+gateway: $(VENV)/$(or $(CHOSEN),gateway).stamp ## serve the gateway on 127.0.0.1:8090, with the store and embeddings in its process; MODEL=multilingual for texts that are not English
+	$(if $(CHOSEN_MODEL),RAGSTORE_GATEWAY_EMBEDDING_MODEL=$(CHOSEN_MODEL) )$(BIN)/ragstore-gateway serve
 
 .PHONY: demo
 demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service and query it

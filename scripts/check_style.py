@@ -1,4 +1,4 @@
-"""Check the prose of the project against docs/style.md: `make check` runs this.
+"""Check the prose of the project against docs/writing.md: `make check` runs this.
 
 It reads Markdown pages, docstrings, comments, messages and help texts, and reports each construction that the style
 guide forbids. Code, inline code and identifiers are not prose. Vale would do the same, but its packages download a
@@ -60,7 +60,7 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
     (r"\b(?:so|as) many (?:at|as)\b(?! possible)", "a limit, a maximum"),
     (r"\b(?:begun|began|begin|begins) (?:it|them|its|again)\b", "restart, renew"),
 )
-"""Constructions that docs/style.md forbids, and the words to use instead. A pattern is matched within a
+"""Constructions that docs/writing.md forbids, and the words to use instead. A pattern is matched within a
 paragraph."""
 
 LITERAL: Final = frozenset({"Documents array is required"})
@@ -70,8 +70,7 @@ SKIPPED: Final = (
     "examples/handbook/",
     "scripts/check_style.py",
     "requirements/",
-    "docs/style.md",
-    "docs/glossary.md",
+    "docs/writing.md",
     "LICENSE",
     "package-lock",
 )
@@ -239,7 +238,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         The exit code: 1 when something was found.
     """
-    parser = argparse.ArgumentParser(description="Check prose against docs/style.md.")
+    parser = argparse.ArgumentParser(description="Check prose against docs/writing.md.")
     parser.add_argument("--count", action="store_true", help="print the number of findings by folder, and exit with 0")
     parser.add_argument("paths", nargs="*", help="files or folders; all tracked files when absent")
     chosen = parser.parse_args(arguments)

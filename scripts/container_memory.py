@@ -20,6 +20,7 @@ import yaml
 
 from ragstore import settings as store
 from ragstore.kit.service import MEMORY_SHARE
+from ragstore.store.embedding_memory import MAX_VALUES
 from ragstore_gateway import settings as gateway
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -38,6 +39,9 @@ LOGS: Final = 64 * MIB
 
 CHARACTER: Final = 8
 """Bytes of a character of a text that is ingested: up to four each decoded and as MessagePack."""
+
+EMBEDDING_BYTES: Final = 4
+"""Bytes of a number of an embedding."""
 
 STORE_IDLE: Final = 100 * MIB
 CHROMA_IDLE: Final = 331 * MIB
@@ -86,7 +90,11 @@ class Memory:
 
 def store_memory(settings: store.Settings) -> Memory:
     """The memory of a container of the store."""
-    parts = [Part("the idle service", "", STORE_IDLE, STORE_IDLE), _bodies(settings.max_bytes_in_flight)]
+    parts = [
+        Part("the idle service", "", STORE_IDLE, STORE_IDLE),
+        Part("embeddings of small collections", "", EMBEDDING_BYTES * MAX_VALUES, 0),
+        _bodies(settings.max_bytes_in_flight),
+    ]
     if not settings.chroma_url:
         chroma = settings.embedded_memory_bytes
         if not chroma:

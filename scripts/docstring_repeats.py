@@ -1,4 +1,4 @@
-"""Entries of `Args:` and `Attributes:` that repeat the name and nothing else, which docs/style.md forbids."""
+"""Entries of `Args:` and `Attributes:` that repeat the name and nothing else, which docs/writing.md forbids."""
 
 from __future__ import annotations
 

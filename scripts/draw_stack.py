@@ -27,6 +27,7 @@ ROWS: Final = (
     ("stores", "BatchingStore", "joins concurrent requests into batches"),
     ("stores", "FilterPlanningStore", "exact, pre-filter or post-filter for a filtered query"),
     ("stores", "IndexSamplingStore", "looks for some documents by their own embedding"),
+    ("stores", "EmbeddingMemory", "finds what the index of a small collection has lost"),
     ("stores", "ListMemory", "remembers the matches of a filter for the next page"),
     ("stores", "ChromaStore", "implements the contract on top of Chroma"),
     ("backends", "QuotaLayer", "keeps to Chroma's quotas; remote only"),

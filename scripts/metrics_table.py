@@ -14,10 +14,12 @@ from ragstore.chroma.embedded import process_metrics
 from ragstore.kit.metrics import dropped_lines, rejections
 from scripts.settings_table import replace_table
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+PAGE = Path(__file__).resolve().parents[1] / "docs/metrics.md"
 GATEWAY = ragstore_gateway.app.SERVICE.name
 SERVICES = (ragstore.app.SERVICE.name, GATEWAY)
-PAGES = {ragstore.app.SERVICE.name: DOCS / "monitoring.md", GATEWAY: DOCS / "gateway.md"}
+HEADINGS = {ragstore.app.SERVICE.name: "The store", GATEWAY: "The gateway"}
+"""The heading of each service's table."""
+
 HEAD = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
 
 
@@ -85,9 +87,9 @@ def _row(metric: Exported) -> str:
 
 
 def main() -> None:
-    """Replace the tables in the pages."""
-    for service, page in PAGES.items():
-        replace_table(page, HEAD, table(service))
+    """Replace the tables of the page."""
+    for service, heading in HEADINGS.items():
+        replace_table(PAGE, heading, HEAD, table(service))
 
 
 if __name__ == "__main__":

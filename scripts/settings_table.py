@@ -11,12 +11,12 @@ from ragstore.kit.settings import variable
 from ragstore.settings import PREFIX, Settings
 from ragstore_gateway import settings as gateway
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES: tuple[tuple[str, type[msgspec.Struct], str], ...] = (
-    ("operating.md", Settings, PREFIX),
-    ("gateway.md", gateway.Settings, gateway.PREFIX),
+PAGE = Path(__file__).resolve().parents[1] / "docs/settings.md"
+TABLES: tuple[tuple[str, type[msgspec.Struct], str], ...] = (
+    ("The store", Settings, PREFIX),
+    ("The gateway", gateway.Settings, gateway.PREFIX),
 )
-"""Each page with the struct of its table, and the prefix of its variables."""
+"""The heading of each table of the page, its struct, and the prefix of its variables."""
 
 HEAD = "| variable | default | meaning |\n| --- | --- | --- |\n"
 
@@ -45,20 +45,28 @@ def _shown(default: object) -> str:
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
-def replace_table(page: Path, head: str, rows: str) -> None:
-    """Replace the table of a page.
+def replace_table(page: Path, heading: str, head: str, rows: str) -> None:
+    """Replace a table of a page.
 
     Args:
-        head: the first lines of the table, by which it is found.
+        heading: the section that has the table.
+        head: the first lines of the table.
         rows: the whole table.
+
+    Raises:
+        ValueError: the section has no table with this head.
     """
-    page.write_text(re.sub(re.escape(head) + r"(?:\|.*\n)*", lambda _: rows, page.read_text()))
+    before, section, rest = page.read_text().partition(f"\n## {heading}\n")
+    replaced, count = re.subn(re.escape(head) + r"(?:\|.*\n)*", lambda _: rows, rest, count=1)
+    if not count:
+        raise ValueError(f"{page.name} has no table below '{heading}'")
+    page.write_text(before + section + replaced)
 
 
 def main() -> None:
-    """Replace the tables in the pages."""
-    for name, kind, prefix in PAGES:
-        replace_table(DOCS / name, HEAD, table(kind, prefix))
+    """Replace the tables of the page."""
+    for heading, kind, prefix in TABLES:
+        replace_table(PAGE, heading, HEAD, table(kind, prefix))
 
 
 if __name__ == "__main__":

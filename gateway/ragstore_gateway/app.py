@@ -16,7 +16,7 @@ from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.query_parameters import QueryGuard
-from ragstore.kit.service import Service
+from ragstore.kit.service import MEMORY_SHARE, Service
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import __version__
 from ragstore_gateway.api import openapi
@@ -28,13 +28,13 @@ from ragstore_gateway.chat.routes import chat_routes
 from ragstore_gateway.configurations.hidden_bases import HiddenBasesMiddleware
 from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
+from ragstore_gateway.embeddings.model_folders import ModelFolders
 from ragstore_gateway.embeddings.routes import create_embeddings as create_embeddings_route
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
-from ragstore_gateway.plain_collections.memory import Memory
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.secrets.vault import VaultSource
@@ -42,8 +42,13 @@ from ragstore_gateway.settings import PREFIX, Settings
 from ragstore_gateway.store.store import Store
 from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.routes import WEB_ROUTES
+from ragstore_gateway.web.stored_sources import StoredSources
 
-SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream")
+BUDGET_SHARE: Final = 2 * MEMORY_SHARE
+"""Half of the memory is for bodies and responses by default, and half for the processes that extract and split texts,
+the models, and documents that are ingested. With a quarter of 1 GiB as the budget, large requests ended the gateway."""
+
+SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream", budget_share=BUDGET_SHARE)
 METRICS: Final = request_metrics(SERVICE.name)
 
 _log = structlog.get_logger(__name__)
@@ -79,7 +84,8 @@ def create_embeddings(settings: Settings) -> Embeddings:
         settings.embedding_cache_bytes,
         settings.embedding_max_waiting,
     )
-    embeddings = Embeddings(create_secrets(settings, connections), connections, limits)
+    folders = ModelFolders(settings.models_path)
+    embeddings = Embeddings(create_secrets(settings, connections), connections, limits, folders)
     own = {"model": settings.embedding_model, "baseUrl": settings.embedding_url}
     given = {name: value for name, value in own.items() if value}
     try:
@@ -119,7 +125,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     keys = key_ring(settings)
     extractor = Extractor.from_settings(settings)
     knowledge = KnowledgeServices(settings, store, embeddings, extractor)
-    chat = Chat(settings, Memory(store, embeddings.default, settings), knowledge.retrieval.models, keys)
+    chat = Chat(settings, knowledge.retrieval.plain_models, knowledge.retrieval.models, keys)
     web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     dependencies = {
@@ -130,6 +136,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         "extractor": extractor,
         "chat": chat,
         "web": web,
+        "stored_sources": StoredSources(knowledge.knowledge_bases, knowledge.ingestion),
         **knowledge.dependencies,
     }
     return SERVICE.litestar(

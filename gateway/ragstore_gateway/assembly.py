@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,8 +13,10 @@ from litestar.types import ControllerRouterHandler
 from ragstore.kit.auth.name_patterns import ALL_NAMES
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.default_bases import DefaultBases
 from ragstore_gateway.configurations.json_schema import KNOWLEDGE_BASE_CHOICES
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.link_check import LinkCheck
 from ragstore_gateway.configurations.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
 from ragstore_gateway.configurations.validate import AssistantValidator, KnowledgeBaseValidator
 from ragstore_gateway.conversations.assembly import Conversations
@@ -41,17 +44,23 @@ from ragstore_gateway.vector_stores.vector_stores import VectorStores
 from ragstore_gateway.web.assembly import fetch_rules, url_check
 
 
-def with_model(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase | None) -> KnowledgeBase:
-    """A knowledge base as it is stored: with the name of its model.
+def completed(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase | None) -> KnowledgeBase:
+    """A knowledge base as it is stored: with what new bases have by default, and bases of earlier versions have not.
 
     Args:
         body: the base as it is written.
         before: the version before; None for a new base.
     """
+    if body.collection:
+        # The model is that of the collection.
+        return body
     same = before is not None and before.embedding_provider == body.embedding_provider
     known = before.embedding_parameters if before is not None and same else None
     parameters = embeddings.with_model(body.embedding_provider, body.embedding_parameters, known)
-    return msgspec.structs.replace(body, embedding_parameters=dict(parameters))
+    headings = body.embed_headings
+    if headings is None:
+        headings = True if before is None else before.embed_headings
+    return msgspec.structs.replace(body, embedding_parameters=dict(parameters), embed_headings=headings)
 
 
 class KnowledgeServices:
@@ -76,7 +85,7 @@ class KnowledgeServices:
     def __init__(self, settings: Settings, store: Store, embeddings: Embeddings, extractor: Extractor) -> None:
         self.database = Database.from_settings(settings)
         self.knowledge_bases = Configurations(
-            self.database, "rags", KnowledgeBase, lambda body, before: with_model(embeddings, body, before)
+            self.database, "rags", KnowledgeBase, lambda body, before: completed(embeddings, body, before)
         )
         self.assistants = Configurations(self.database, "assistants", Assistant)
         access = store.access
@@ -84,7 +93,13 @@ class KnowledgeServices:
             embeddings.secrets, store.client, ragstore_problem=lambda: "" if access is None else access.problem
         )
         self.ingestion = Ingestion(
-            settings, self.database, self.knowledge_bases, embeddings, self.vector_stores, extractor
+            settings,
+            self.database,
+            self.knowledge_bases,
+            embeddings,
+            self.vector_stores,
+            extractor,
+            partial(store.permits, writes=True),
         )
         self._fetching = SourceFetching(settings, extractor)
         runs = Runs(self.database, self.ingestion.leases)
@@ -97,16 +112,23 @@ class KnowledgeServices:
             {"web": self._fetching.kind, "upload": upload_kind(self.source_files, extractor)},
         )
         self.conversations = Conversations(self.database, settings)
+        self._defaults = DefaultBases(self.knowledge_bases, settings.collections, settings.collection_prefix)
         self.retrieval = RetrievalServices(
             settings,
             self.database,
             embeddings,
             self.ingestion.collections,
+            self.ingestion.linked,
             self.knowledge_bases,
             self.assistants,
             self.conversations.record,
         )
-        validator = KnowledgeBaseValidator(embeddings.check, self.vector_stores.check, url_check(fetch_rules(settings)))
+        validator = KnowledgeBaseValidator(
+            embeddings.check,
+            self.vector_stores.check,
+            url_check(fetch_rules(settings)),
+            LinkCheck(store, settings).faults,
+        )
         self.vector_stores_api = VectorStoresApi(
             settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
         )
@@ -116,7 +138,12 @@ class KnowledgeServices:
         self._assistant_routes = ConfigurationRoutes(
             self.assistants,
             Assistant,
-            AssistantValidator(self.knowledge_bases, embeddings.secrets, self.retrieval.http_calls.check),
+            AssistantValidator(
+                self.knowledge_bases,
+                embeddings.secrets,
+                self.retrieval.http_calls.check,
+                self.retrieval.cross_encoders.check,
+            ),
             ASSISTANTS,
             lambda _: ALL_NAMES,
         )
@@ -162,6 +189,7 @@ class KnowledgeServices:
         """
         async with (
             self.database.running(),
+            self._defaults.running(),
             self.vector_stores.running(),
             self.ingestion.running(),
             self._fetching.running(),

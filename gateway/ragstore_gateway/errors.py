@@ -48,6 +48,14 @@ class CollectionMissing(StoreUnavailable):
     title: ClassVar[str] = "Collection missing"
 
 
+class CollectionReadOnly(Conflict):
+    """A knowledge base is linked to a collection that others fill."""
+
+
+class OtherEmbeddingModel(Conflict):
+    """A collection has vectors of another embedding model."""
+
+
 class DriverMissing(NotConfigured):
     """The driver of a vector store is not installed."""
 

@@ -40,6 +40,8 @@ ALIASES: Final[Mapping[str, str]] = {
     "RAG_TIMEOUT_SECONDS": "rag_timeout_seconds",
     "RAG_DEBUG_MODE": "rag_debug",
     "SEARXNG_URL": "searxng_url",
+    # Before 0.3, the collections that summaries were stored in.
+    f"{PREFIX}SUMMARY_COLLECTIONS": "linked_collections",
 }
 """Variables of other programs that are read, too, with the field that they set. The gateway's own variable wins."""
 
@@ -48,6 +50,9 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     """Everything that can be set. Each field is read from `RAGSTORE_GATEWAY_` and its name in capitals.
 
     Attributes:
+        max_bytes_in_flight: maximum size of all bodies in flight together, and of the responses that are made or sent;
+            a further one waits up to 5 s and is then 503. 0 means an eighth of the container's memory limit, or of the
+            machine's memory without one.
         data_path: folder of the gateway's state, and of embedded Chroma when the store runs in the same process.
         database_url: PostgreSQL for the gateway's state, such as `postgresql://user:password@host/database`; empty
             means SQLite, in `data_path`.
@@ -67,11 +72,13 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         max_embedding_texts: maximum number of texts in one request for embeddings.
         max_embedding_text_bytes: largest text of a request for embeddings, as UTF-8; a larger one is 400.
         extraction_timeout_seconds: time limit for the text of one document.
-        extraction_memory_bytes: maximum memory of a process that extracts texts, see [extraction](extraction.md).
+        extraction_memory_bytes: maximum memory of a process that extracts texts, see
+            [extraction](extraction-and-splitting.md#limits-of-extraction).
         extraction_concurrency: maximum number of such processes, and of documents that are extracted concurrently; as
             many processes split texts.
         splitting_timeout_seconds: time limit for splitting the text of one document into chunks.
-        splitting_memory_bytes: maximum memory of a process that splits texts, see [splitting](splitting.md#limits).
+        splitting_memory_bytes: maximum memory of a process that splits texts, see
+            [splitting](extraction-and-splitting.md#limits-of-splitting).
         max_document_bytes: largest document; a larger one is 413.
         max_document_text_characters: maximum number of characters of a document's text; a longer one is 413.
         max_files_bytes: maximum size of all files of `/v1/files` together; a file beyond it is 413.
@@ -85,6 +92,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         ingestion_retention_days: how long the state of an ingestion is kept after its end.
         collection_prefix: begins the names of the collections of knowledge bases. The store must reserve it, see
             [collections of the gateway](security.md#collections-of-the-gateway).
+        models_path: folder of the models that a configuration may name as `onnx:FOLDER`; empty means that there are
+            none.
         secrets_path: folder of the files that `${file:PATH}` refers to; empty means that there are none.
         secret_variables: patterns of the variables that `${env:NAME}` may refer to, separated by commas. Variables that
             begin with `RAGSTORE_`, `PATH` and `HOME` are never among them.
@@ -99,7 +108,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         rag_query: the texts of a conversation that assistants search for: `conversation`, the messages of the user, or
             `last`, the last one. An assistant may choose another.
         rag_enabled: whether `rag/` models retrieve anything.
-        rag_collections: the collections that `rag/` models search, separated by commas.
+        rag_collections: the knowledge bases that `rag/` models without an assistant search, separated by commas. Each
+            one exists by default, over the collection of its name in the store.
         rag_top_k: number of the nearest URLs whose best passages are in a prompt of a plain `rag/` model.
         rag_diversity: weight of diversity in the order of these passages, by maximal marginal relevance, 0 to 1. It
             drops none.
@@ -128,8 +138,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         fetch_robots: whether robots.txt is honoured.
         searxng_url: address of the SearxNG server that `GET /search` uses; empty means that there is none.
         summary_max_characters: maximum number of characters of all sources of a summary that the model reads.
-        summary_collections: the collections of a remote store that `POST /summarize` may store in, separated by commas.
-            With a store in this process, the caller's key decides.
+        linked_collections: the collections of a remote store that knowledge bases may search, separated by commas;
+            those of `rag_collections` always may. With a store in this process, the caller's key decides.
         keep_contexts: whether the passages that an assistant added to a conversation are kept with its steps.
         retention_days: how long they are kept.
         audit_required: whether a chat with an assistant waits until its entry is in the audit ledger, and is 503 if it
@@ -168,6 +178,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     ingestion_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
     ingestion_retention_days: Annotated[float, Meta(ge=0)] = 7.0
     collection_prefix: str = "kb_"
+    models_path: str = ""
     secrets_path: str = ""
     secret_variables: str = "*_API_KEY,*_TOKEN"  # noqa: S105  # patterns of names
     allow_literal_secrets: bool = False
@@ -211,7 +222,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     fetch_robots: bool = True
     searxng_url: str = ""
     summary_max_characters: Annotated[int, Meta(ge=1000)] = 40_000
-    summary_collections: str = "memory"
+    linked_collections: str = ""
     keep_contexts: bool = False
     retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
     audit_required: bool = False
@@ -222,13 +233,13 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         return [entry.strip() for entry in self.http_call_hosts.split(",") if entry.strip()]
 
     @property
-    def allowed_summary_collections(self) -> list[str]:
-        """The collections of a remote store that summaries may be stored in."""
-        return [name.strip() for name in self.summary_collections.split(",") if name.strip()]
+    def allowed_linked_collections(self) -> list[str]:
+        """The collections of a remote store that knowledge bases may search."""
+        return [*self.collections, *(name.strip() for name in self.linked_collections.split(",") if name.strip())]
 
     @property
     def collections(self) -> list[str]:
-        """The collections that `rag/` models search."""
+        """The knowledge bases that `rag/` models without an assistant search; each one exists by default."""
         return [name.strip() for name in self.rag_collections.split(",") if name.strip()]
 
 
@@ -250,7 +261,7 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         SettingsError: a value is not valid for its setting, or a variable with the gateway's prefix is not a setting.
     """
     environ = os.environ if environ is None else environ
-    unknown = kit_settings.unknown(Settings, PREFIX, CALLERS, environ)
+    unknown = kit_settings.unknown(Settings, PREFIX, CALLERS | ALIASES.keys(), environ)
     if unknown:
         raise SettingsError(f"{unknown[0]} is set, but is not a setting of the gateway")
     aliases = {

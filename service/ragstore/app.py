@@ -42,7 +42,8 @@ from ragstore.chroma.layers.retries import RetryLayer
 from ragstore.chroma.quotas import Quotas
 from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
-from ragstore.kit.auth.middleware import CALLER, TRUSTED
+from ragstore.kit.auth.middleware import TRUSTED
+from ragstore.kit.auth.name_patterns import NamePatterns
 from ragstore.kit.health import health_routes
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
@@ -54,6 +55,7 @@ from ragstore.store.audit import AuditStore
 from ragstore.store.batching.store import BatchingStore
 from ragstore.store.collection_limit import CollectionLimitStore
 from ragstore.store.deadline import DeadlineStore
+from ragstore.store.embedding_memory import EmbeddingMemory
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.index_check import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
@@ -130,6 +132,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
     store = ListMemory(store, is_exclusive=settings.store == "embedded")
+    store = EmbeddingMemory(store)
     if settings.index_sample_every:
         store = IndexSamplingStore(store, settings.index_sample_every)
     if settings.planning:
@@ -239,14 +242,14 @@ class InProcessStore:
     Attributes:
         app: for requests from the network.
         trusted: for requests of the process itself: no key, no limits, no log line of its own.
-        of_caller: for requests of the process for a caller: makes the store that the caller's key may use. Its argument
-            is the key's SHA-256 in hexadecimal; empty for a caller without a key.
+        permits: whether a caller's key may use a collection. Its arguments are the name of the key, the name of the
+            collection, and whether it is written.
         lifespan: starts the store, and stops it at the end.
     """
 
     app: ASGIApp
     trusted: ASGIApp
-    of_caller: Callable[[str], ASGIApp]
+    permits: Callable[[str, str, bool], bool]
     lifespan: Callable[[], AbstractAsyncContextManager[None]]
 
 
@@ -267,20 +270,22 @@ def in_process(settings: Settings, stopping: threading.Event) -> InProcessStore:
     litestar = create_litestar(settings, stopping, SERVICE.tracing(), keys)
     routed = RawPathMiddleware(AllowHeaderMiddleware(litestar))
 
-    def of_caller(sha256: str) -> ASGIApp:
-        key = keys.find_by_hash(sha256) if keys is not None and sha256 else None
-
-        async def called(scope: Scope, receive: Receive, send: Send) -> None:
-            scope[CALLER] = key  # type: ignore[typeddict-unknown-key]  # not of ASGI
-            await routed(scope, receive, send)
-
-        return called
+    def permits(key_name: str, collection: str, writes: bool) -> bool:  # a positional callback
+        if keys is None:
+            return True
+        key = keys.find_by_name(key_name)
+        if key is None or key.scope is None:
+            return False
+        # The process uses the store's own tenant and database.
+        scope = key.scope
+        is_own = not scope.tenant and not scope.database
+        return is_own and (not writes or scope.role != "reader") and NamePatterns(scope.collections).matches(collection)
 
     async def trusted(scope: Scope, receive: Receive, send: Send) -> None:
         scope[TRUSTED] = True  # type: ignore[typeddict-unknown-key]  # not of ASGI
         await routed(scope, receive, send)
 
-    return InProcessStore(_wrapped(routed, settings, stopping), trusted, of_caller, litestar.lifespan)
+    return InProcessStore(_wrapped(routed, settings, stopping), trusted, permits, litestar.lifespan)
 
 
 def create_app(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:

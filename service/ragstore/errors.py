@@ -8,6 +8,7 @@
     │   ├── InvalidDocuments            400
     │   │   └── BatchTooLarge           400
     │   ├── InvalidCursor               400
+    │   ├── TooManyMatches              400
     │   └── DimensionMismatch           400
     ├── InvalidHttp                     400
     ├── HeadTimeout                     408
@@ -115,6 +116,23 @@ class InvalidCursor(InvalidRequest):
     def __init__(self) -> None:
         message = "The cursor is not valid, or its document was deleted: list from the start"
         super().__init__(message, [FieldError("after", message)])
+
+
+class TooManyMatches(InvalidRequest):
+    """More documents match a filter than are counted for a page by offset.
+
+    Args:
+        maximum: the maximum number.
+    """
+
+    title = "Too many matches"
+
+    def __init__(self, maximum: int) -> None:
+        message = (
+            f"More than {maximum:,} documents match: list the pages after the first with 'after', the 'next' of the "
+            "previous page, or with 'total' false"
+        )
+        super().__init__(message, [FieldError("offset", message)])
 
 
 class DimensionMismatch(InvalidRequest):

@@ -55,7 +55,7 @@ ELSEWHERE: Final = (
             "As documented: 300 records a write or read, 300 results, 8 predicates, 16,384 bytes of text, 4,096 "
             "dimensions, 10 concurrent reads and writes a collection."
         ),
-        workaround="Known or learned, and kept to; see [scaling](scaling.md#quotas).",
+        workaround="Known or learned, and kept to; see [scaling](operating.md#quotas).",
         works_around=("ragstore.chroma.layers.quotas", "ragstore.chroma.quotas"),
         stores=(),
         covered_by="tests/store/test_quotas.py: by a proxy, as there is no Chroma Cloud to test against",

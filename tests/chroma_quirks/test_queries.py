@@ -37,13 +37,14 @@ JSON: Final = {"Content-Type": "application/json"}
         summary=(
             "Documents that are stored are found by no query, not even by their own embedding with a filter on "
             "their own id: the HNSW graph has no path to them. Seen with `l2` and `ip` embeddings of differing "
-            "lengths, many equal embeddings, and after replacements."
+            "lengths, many equal embeddings, and after replacements and deletions."
         ),
         workaround=(
-            "Filters that few documents match are run exactly, and short results are completed exactly. "
-            "[A reproduction](chroma-unreachable.md) needs only Chroma."
+            "Filters that few documents match are run exactly, short results are completed exactly, and what the index "
+            "lacks in a small collection is added. "
+            "[A reproduction](#unreachable-documents) needs only Chroma."
         ),
-        works_around=("ragstore.chroma.exact_search", "ragstore.chroma.search"),
+        works_around=("ragstore.chroma.exact_search", "ragstore.chroma.search", "ragstore.store.embedding_memory"),
         upstream=(
             "#7758: Live records become unreachable by query() after deletes and upserts while get() still returns "
             "them (1.5.9)"

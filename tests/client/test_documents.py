@@ -256,3 +256,11 @@ def test_vectors_are_read_as_bytes_where_the_service_can_send_them(make_client: 
     assert (match.distance, match.embedding) == (0.5, [0.5, 1.0])
     assert not match.score > 0
     assert "application/msgpack" in server.requests[0].headers["accept"]
+
+
+def test_a_page_with_vectors_has_the_cursor_of_the_next_one(client: Client, client_collection: str) -> None:
+    client.upsert_documents(client_collection, [NewDocument(id=id_, text="", embedding=[1.0, 0.0]) for id_ in "abc"])
+    first = client.list_documents(client_collection, include_embeddings=True, limit=2)
+    assert first.next is not None
+    rest = client.list_documents(client_collection, include_embeddings=True, after=first.next)
+    assert [found.id for found in rest.documents] == ["c"]

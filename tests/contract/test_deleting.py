@@ -97,6 +97,18 @@ def test_deleting_by_a_filter_that_selects_everything_is_400(
     assert remaining(http, filled) == "abcd"
 
 
+def test_deleting_by_an_empty_where_in_the_url_alone_is_400(http: httpx.Client, filled: str) -> None:
+    problem = problem_of(http.delete(f"{documents_path(filled)}?where="), 400)
+
+    assert "'where'" in problem["detail"]
+    assert remaining(http, filled) == "abcd"
+
+
+def test_an_empty_where_in_the_url_does_not_restrict_ids(http: httpx.Client, filled: str) -> None:
+    assert http.delete(f"{documents_path(filled)}?where=&ids=a").json()["count"] == 1
+    assert remaining(http, filled) == "bcd"
+
+
 @pytest.mark.parametrize("body", [{"ids": None}, {"where": None}, {"ids": []}], ids=json.dumps)
 def test_deleting_by_nothing_is_400(http: httpx.Client, filled: str, body: object) -> None:
     problem_of(http.post(f"{documents_path(filled)}/delete", json=body), 400)

@@ -44,6 +44,17 @@ def test_health_reports_a_healthy_service(http: httpx.Client, collection: str) -
     assert "error" not in health
 
 
+def test_health_has_a_size_or_the_schema_says_why_not(http: httpx.Client, collection: str) -> None:
+    details = http.get("/health").json()["details"]
+    schema = http.get("/openapi.json").json()["components"]["schemas"]["HealthDetails"]["properties"]["storage_bytes"]
+
+    if details["store"] == "embedded":
+        assert details["storage_bytes"] > 0
+    else:
+        assert details["storage_bytes"] is None
+        assert "Null over a Chroma server" in schema["description"]
+
+
 def test_health_has_the_time_of_the_check(http: httpx.Client) -> None:
     timestamp = datetime.fromisoformat(http.get("/health").json()["timestamp"])
 

@@ -1,4 +1,7 @@
-"""The gateway's image, built and started in a folder; see `test_image.py` for what that shows."""
+"""The gateway's image, built once and started in a folder; see `test_image.py` for what that shows.
+
+`test_image.py` also shows that the packages of an image are compiled, with the same commands. Here they are not.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ IMAGE = stages(GATEWAY_DOCKERFILE)[-1]
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     """The image, built."""
-    return built_image(tmp_path_factory.mktemp("image"), GATEWAY_DOCKERFILE)
+    return built_image(tmp_path_factory.mktemp("image"), GATEWAY_DOCKERFILE, compiles=False)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from ragstore.kit import value_count
 from ragstore.kit.errors import error_classes
 from ragstore.model import metadata
 from ragstore.model.filters import where_document
+from ragstore.operations import list_documents
 from ragstore.settings import Settings
 from tests.support.pages import ROOT, text_of
 
@@ -37,6 +38,7 @@ LIMITS = {
     "metadata values of all documents in a write": metadata.MAX_REQUEST_VALUES,
     "characters in the ids of all documents in a write": decode_documents.MAX_REQUEST_ID_CHARACTERS,
     "documents in a page": parameters.MAX_PAGE,
+    "matches of a filter, for a page with an offset and a total": list_documents.MAX_MATCHES,
     "ids in a URL": parameters.MAX_URL_IDS,
     "ids in a body": schemas.MAX_IDS,
     "results of a query": schemas.MAX_TOP_K,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from urllib.parse import unquote
 
-import msgspec
 import pytest
 
 from ragstore import cli
 from ragstore.settings import Settings, variable
 from ragstore_gateway import settings as gateway
 from ragstore_gateway.commands import cli as gateway_cli
-from scripts.settings_table import DOCS, table
-from scripts.settings_table import PAGES as TABLES
 from tests.support.pages import PAGES, ROOT, text_of
 
 SETTINGS = {variable(name) for name in Settings.__struct_fields__}
@@ -21,6 +19,29 @@ GATEWAY_SETTINGS = {gateway.variable(name) for name in gateway.Settings.__struct
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
 OTHERS = {"RAGSTORE_URL", *gateway.CALLERS, *(f"RAGSTORE_{whose}API_KEY" for whose in ("", "SOURCE_", "TARGET_"))}
 """Variables of the clients and of what moves collections, not of the service."""
+
+
+def linked(page: str) -> set[str]:
+    """The pages that a page links."""
+    targets = re.findall(r"\]\(([^)\s#]+\.md)[)#]", text_of(page))
+    return {
+        str((ROOT / page).parent.joinpath(target).resolve().relative_to(ROOT))
+        for target in targets
+        if "://" not in target
+    }
+
+
+def groups() -> dict[str, list[str]]:
+    """The pages of each group of the index."""
+    _, *parts = re.split(r"^## (.+)\n", text_of("docs/index.md"), flags=re.M)
+    return {
+        name: [
+            str((ROOT / "docs" / link).resolve().relative_to(ROOT))
+            for link in re.findall(r"^- \[.+?\]\((.+?)\)", links, flags=re.M)
+        ]
+        for name, links in zip(parts[::2], parts[1::2], strict=True)
+    }
+
 
 every_page = pytest.mark.parametrize("page", PAGES)
 
@@ -57,10 +78,14 @@ def test_its_links_lead_somewhere(page: str) -> None:
 
 @every_page
 def test_it_is_reached_from_the_index(page: str) -> None:
-    listed = re.findall(r"^- \[.+?\]\((.+?)\)", text_of("docs/index.md"), flags=re.M)
-    assert page in ["docs/index.md", *(str((ROOT / "docs" / link).resolve().relative_to(ROOT)) for link in listed)]
+    assert page in ["docs/index.md", *itertools.chain(*groups().values())]
 
 
-@pytest.mark.parametrize(("page", "kind", "prefix"), TABLES)
-def test_a_settings_table_is_the_code_s(page: str, kind: type[msgspec.Struct], prefix: str) -> None:
-    assert table(kind, prefix) in (DOCS / page).read_text(), "run: python -m scripts.settings_table"
+def test_the_index_has_six_groups() -> None:
+    assert list(groups()) == ["Start", "The store", "The gateway", "Operate", "Figures", "Work on it"]
+
+
+@pytest.mark.parametrize("group", groups())
+def test_the_first_page_of_a_group_links_the_others(group: str) -> None:
+    first, *others = groups()[group]
+    assert set(others) <= linked(first)

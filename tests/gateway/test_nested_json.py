@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ragstore_gateway.commands.cli import main
-from ragstore_gateway.commands.gateway_connection import GatewayFailed, decoded, problem
+from ragstore_gateway.commands.gateway_client.connection import GatewayFailed, decoded, problem
 from ragstore_gateway.commands.kb import archive
 from tests.support.nested import NESTED
 

@@ -90,6 +90,14 @@ def _serve(environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.process
+def test_a_data_folder_that_cannot_be_written_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ended = _serve({"RAGSTORE_GATEWAY_DATA_PATH": str(tmp_path / "file" / "data")})
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == ["Error: RAGSTORE_GATEWAY_DATA_PATH cannot be used: Not a directory"]
+
+
+@pytest.mark.process
 def test_a_database_of_a_newer_version_ends_the_start_with_a_line_that_says_so(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "gateway.db") as connection:
         connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")

@@ -1,4 +1,4 @@
-"""Each route of the gateway survives its largest legal requests in 1 GiB, with the byte budget of docker-compose.yml.
+"""Each route of the gateway survives its largest legal requests in 1 GiB, with the default byte budget.
 
 The gateway runs in a control group of 1 GiB. Each request is sent alone, and 80 at a time without reading the
 responses; `make hostile` sends them in all combinations, and prints what another caller waits.

@@ -16,7 +16,6 @@ import pytest
 
 from chroma_repair.orphans import remove_orphans
 from ragstore.chroma.embedded.backend import EmbeddedBackend
-from ragstore.chroma.embedded.process_files import SPARE_FILES, SUFFICIENT_FILES, FileWatch, open_files
 from ragstore.chroma.embedded.process_memory import MemoryWatch, resident_bytes
 from ragstore.chroma.operations import CountCollections, GetStatus
 from ragstore.errors import ChromaUnavailable
@@ -117,17 +116,73 @@ def test_more_collections_than_embedded_chroma_has_indexes_in_memory_can_be_quer
             assert [each["id"] for each in found.json()["results"]] == ["a"]
 
 
-def test_open_files_are_watched_only_below_a_limit_that_chroma_may_reach() -> None:
-    # The process of the tests may itself have more files than the limit from which on none are watched.
-    with subprocess.Popen(["sleep", "60"]) as process:
-        files = open_files(process.pid)
-        assert 0 < files < SUFFICIENT_FILES - SPARE_FILES
-        assert open_files(2**30) == 0
-        assert FileWatch(files).is_exceeded(process.pid)
-        assert not FileWatch(files + SPARE_FILES).is_exceeded(process.pid)
-        assert not FileWatch(SUFFICIENT_FILES).is_exceeded(process.pid)
-        assert not FileWatch(-1).is_exceeded(process.pid)
-        process.kill()
+def test_a_collection_whose_index_was_evicted_before_it_was_saved_can_be_queried(tmp_path: Path) -> None:
+    # With 400 files, Chroma has room for 80 indexes, one or two in each of 64 shards, and no file is scarce.
+    with (
+        running(start_service(tmp_path, prefix=limited_files(400))) as service,
+        httpx.Client(base_url=service.url, timeout=30) as client,
+    ):
+        names = [f"col-{number}" for number in range(90)]
+        for name in names:
+            client.post("/collections", json={"name": name}).raise_for_status()
+            add(client, name, document("a"))
+        for name in names:
+            found = client.post(f"/collections/{name}/query", json={"query_embedding": [1, 0]})
+            assert found.status_code == 200, found.text
+            assert [each["id"] for each in found.json()["results"]] == ["a"]
+        assert "chroma process" not in service.log.read_text()
+
+
+def test_concurrent_writes_to_many_collections_do_not_use_up_the_files_of_embedded_chroma(tmp_path: Path) -> None:
+    async def write_concurrently(url: str) -> list[int]:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            names = [f"col-{number}" for number in range(60)]
+            created = await asyncio.gather(*(client.post("/collections", json={"name": name}) for name in names))
+            body = {"documents": [document("a")]}
+            paths = [f"/collections/{name}/documents" for name in names]
+            written = await asyncio.gather(*(client.post(path, json=body) for path in paths))
+            found = await asyncio.gather(*(client.get(path) for path in paths))
+        assert [page.json()["total"] for page in found] == [1] * 60
+        return [response.status_code for response in (*created, *written)]
+
+    with running(start_service(tmp_path, prefix=limited_files(FILES))) as service:
+        assert asyncio.run(write_concurrently(service.url)) == [201] * 120
+
+
+def test_after_a_kill_many_collections_are_checked_without_using_up_the_files(tmp_path: Path) -> None:
+    names = [f"col-{number}" for number in range(60)]
+    with (
+        running(start_service(tmp_path, prefix=limited_files(FILES))) as service,
+        httpx.Client(base_url=service.url, timeout=60) as client,
+    ):
+        for name in names:
+            client.post("/collections", json={"name": name}).raise_for_status()
+            add(client, name, document("a"))
+        service.process.kill()
+    with (
+        running(start_service(tmp_path, prefix=limited_files(FILES))) as service,
+        httpx.Client(base_url=service.url, timeout=60) as client,
+    ):
+        assert [client.get(f"/collections/{name}").json()["count"] for name in names] == [1] * 60
+        client.post("/collections", json={"name": "another"}).raise_for_status()
+        # An index whose files could not be opened would count as damaged, and end Chroma's process.
+        log = service.log.read_text()
+        assert "unclean shutdown" in log
+        assert "chroma process ended" not in log
+        assert "index repaired" not in log
+
+
+def test_open_files_are_counted_only_below_a_limit_that_chroma_may_reach() -> None:
+    # In a process of its own: that of the tests may have more open files than the limit up to which they are counted.
+    code = """
+from ragstore.chroma.embedded.process_files import SPARE_FILES, SUFFICIENT_FILES, FileWatch, open_files
+files = open_files()
+assert 0 < files < SUFFICIENT_FILES - SPARE_FILES
+limits = (files, files + SPARE_FILES - 1, files + SPARE_FILES, SUFFICIENT_FILES, -1)
+print([FileWatch(limit).is_exceeded() for limit in limits])
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[True, True, False, False, False]"
 
 
 async def test_embedded_chroma_is_restarted_when_it_takes_too_much_memory(tmp_path: Path) -> None:

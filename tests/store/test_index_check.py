@@ -40,12 +40,14 @@ def documents_of(rows: Matrix) -> Batch:
 
 
 async def test_a_check_counts_the_documents_that_their_own_embedding_does_not_find(
-    store: Store, store_collection: str
+    store: Store, store_collection: str, request: pytest.FixtureRequest
 ) -> None:
+    """The whole stack finds what the index of a small collection has lost."""
     await add_documents(store, store_collection, documents_of(directions(250, 1, spread=0.3)))
     checked = await check_index(store, store_collection, 1000)
     assert checked.sampled == 250
-    assert checked.lost > 10
+    is_whole_stack = request.node.callspec.params["store"] not in ("embedded", "remote")
+    assert (checked.lost == 0) if is_whole_stack else (checked.lost > 10)
 
 
 async def test_equal_embeddings_count_as_found(store: Store, store_collection: str) -> None:

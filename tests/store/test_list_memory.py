@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from ragstore.chroma.operations import CountRecords, GetRecords
-from ragstore.errors import ChromaTimeout
+from ragstore.errors import ChromaTimeout, TooManyMatches
 from ragstore.model.documents import EVERYTHING, Selection
 from ragstore.operations.list_documents import Cursor, Page, list_page
 from ragstore.store import list_memory
@@ -43,6 +43,19 @@ class CountingStore(StoreLayer):
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         self.counts += 1
         return await super().count(name, selection)
+
+
+class LengthsStore(StoreLayer):
+    """Records how many ids each list has that is read."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.read: list[int] = []
+
+    async def get_ids(self, name: str, selection: Selection, *, limit: int | None = None, offset: int = 0) -> list[str]:
+        found = await super().get_ids(name, selection, limit=limit, offset=offset)
+        self.read.append(len(found))
+        return found
 
 
 @pytest.fixture
@@ -210,12 +223,84 @@ async def test_of_a_long_list_the_part_from_the_page_on_is_remembered(
     store = ListMemory(counting, is_exclusive=False)
     many = of_where({"few": False})
     whole = await counting.get_ids(points, many)
-    for offset in (40, 45, 55):
+    for offset in (40, 45):
         assert await store.get_ids(points, many, limit=5, offset=offset) == whole[offset : offset + 5]
-    assert (counting.lists, store.remembered) == (2, 20)
+    assert (counting.lists, store.remembered) == (2, 11)
+    for offset in (55, 65, 70):
+        assert await store.get_ids(points, many, limit=5, offset=offset) == whole[offset : offset + 5]
+    assert (counting.lists, store.remembered) == (3, 20)
     assert await store.get_ids(points, many, limit=5, offset=30) == whole[30:35]
     assert await store.get_ids(points, many) == whole
-    assert counting.lists == 4
+    assert counting.lists == 5
+
+
+async def test_no_page_reads_all_ids_of_a_long_list(
+    inner: SpyStore, points: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_memory, "MAX_IDS", 50)
+    monkeypatch.setattr(list_memory, "MAX_PART", 20)
+    lengths = LengthsStore(inner)
+    store = ListMemory(lengths, is_exclusive=True)
+    many = of_where({"few": False})
+    whole = await inner.get_ids(points, many)
+    for offset in (80, 60, 10, 85):
+        assert await store.get_ids(points, many, limit=5, offset=offset) == whole[offset : offset + 5]
+    assert lengths.read == [51, 10, 20, 20, 5]  # the first read shows that the list is long
+
+
+@pytest.mark.parametrize("is_exclusive", [True, False])
+@pytest.mark.parametrize("offset", [1, 30, 49, 50, 51, 90, 1000])
+async def test_a_page_by_offset_of_too_many_matches_is_rejected_and_names_the_cursor(
+    inner: SpyStore, points: str, monkeypatch: pytest.MonkeyPatch, offset: int, is_exclusive: bool
+) -> None:
+    monkeypatch.setattr(list_memory, "MAX_IDS", 50)
+    monkeypatch.setattr("ragstore.operations.list_documents.MAX_MATCHES", 50)
+    lengths = LengthsStore(inner)
+    store = ListMemory(lengths, is_exclusive=is_exclusive)
+    page = Page(5, offset, with_embeddings=False, with_total=True)
+    for _ in range(2):
+        with pytest.raises(TooManyMatches, match="'after'"):
+            await list_page(store, points, of_where({"few": False}), page)
+    assert max(lengths.read) <= 51
+
+
+@pytest.mark.parametrize("is_exclusive", [True, False])
+async def test_such_a_page_is_listed_after_a_cursor_or_without_a_total(
+    bare: Store, points: str, monkeypatch: pytest.MonkeyPatch, is_exclusive: bool
+) -> None:
+    monkeypatch.setattr(list_memory, "MAX_IDS", 50)
+    monkeypatch.setattr(list_memory, "MAX_PART", 20)
+    monkeypatch.setattr("ragstore.operations.list_documents.MAX_MATCHES", 50)
+    store = ListMemory(bare, is_exclusive=is_exclusive)
+    many = of_where({"few": False})
+    whole = await bare.get_ids(points, many)
+    listed: list[str] = []
+    after: Cursor | None = None
+    while True:
+        page = await list_page(store, points, many, Page(7, 0, with_embeddings=False, with_total=True, after=after))
+        listed += [document.id for document in page.documents]
+        assert page.total == 90
+        if not isinstance(page.next, str):
+            break
+        after = Cursor.decode(page.next)
+    assert listed == whole
+    without_total = await list_page(store, points, many, Page(5, 80, with_embeddings=False, with_total=False))
+    assert [document.id for document in without_total.documents] == whole[80:85]
+
+
+@pytest.mark.parametrize("is_exclusive", [True, False])
+@pytest.mark.parametrize("offset", [1, 88, 89, 90, 91, 1000])
+async def test_a_page_by_offset_has_the_total_of_as_many_matches_as_are_remembered(
+    bare: Store, points: str, monkeypatch: pytest.MonkeyPatch, offset: int, is_exclusive: bool
+) -> None:
+    monkeypatch.setattr(list_memory, "MAX_IDS", 90)
+    monkeypatch.setattr("ragstore.operations.list_documents.MAX_MATCHES", 90)
+    store = ListMemory(bare, is_exclusive=is_exclusive)
+    many = of_where({"few": False})
+    whole = await bare.get_ids(points, many)
+    for _ in range(2):
+        page = await list_page(store, points, many, Page(5, offset, with_embeddings=False, with_total=True))
+        assert ([document.id for document in page.documents], page.total) == (whole[offset : offset + 5], 90)
 
 
 def _after(number: int) -> Page:

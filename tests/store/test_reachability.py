@@ -18,14 +18,15 @@ from ragstore.model.documents import Batch, Selection
 from ragstore.model.filters.condition import Condition
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.model.vectors import Matrix
+from ragstore.store import new_filters
 from ragstore.store.filter_planning import (
-    COUNT_EVERY,
     MAX_EXACT_VALUES,
     MAX_MATCHING_IDS,
     SMALL_COLLECTION_VALUES,
     FilterPlanningStore,
 )
 from ragstore.store.layer import StoreLayer
+from ragstore.store.new_filters import COUNT_EVERY, EXPECT_FEW_AFTER
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, of_ids, upsert_documents
 from tests.support.spies import SpyBackend
@@ -286,6 +287,66 @@ async def test_the_documents_of_a_collection_are_counted_for_one_new_filter_in_a
         counts.append(sum(isinstance(operation, CountRecords) for operation in spy_backend.operations))
     assert [number for number, count in enumerate(counts) if count] == [0, COUNT_EVERY]
     assert max(counts) == 1
+
+
+def matching(rows: Matrix, query: int, first: int, last: int) -> Query:
+    """A query for ten of the documents from one number to another."""
+    numbers = [str(number) for number in range(first, last)]
+    return Query(rows[query], 10, Condition.parse({"one": {"$in": numbers}}))
+
+
+async def _read_counts(planned: FilterPlanningStore, spy: SpyBackend, name: str, queries: Sequence[Query]) -> list[int]:
+    """The number of calls to Chroma that read documents, for each query."""
+    counts = []
+    for query in queries:
+        spy.operations.clear()
+        hits = (await planned.query(name, [query])).matches[0]
+        assert len(hits.ids) == 10
+        counts.append(len(_reads(spy)))
+    return counts
+
+
+async def test_after_new_filters_that_few_documents_match_the_ids_of_the_next_one_are_not_read(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    rows = varying_lengths(200, 31)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    planned = FilterPlanningStore(bare)
+    queries = [matching(rows, number, number, number + 50) for number in range(EXPECT_FEW_AFTER + 2)]
+    counts = await _read_counts(planned, spy_backend, bare_collection, queries)
+    # The ids, the embeddings of all matches, the results; then without the first of these.
+    assert counts == [3] * EXPECT_FEW_AFTER + [2] * 2
+    nearest = (await planned.query(bare_collection, [matching(rows, 120, 100, 150)])).matches[0]
+    distances = np.square(rows[100:150] - rows[120]).sum(axis=1)
+    assert nearest.ids == [str(100 + index) for index in np.argsort(distances, kind="stable")[:10]]
+
+
+async def test_a_filter_that_more_documents_match_than_expected_has_its_ids_read(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str
+) -> None:
+    many = MAX_EXACT_VALUES // DIMENSION + 1
+    rows = varying_lengths(many + 100, 32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    planned = FilterPlanningStore(bare)
+    few = [matching(rows, number, number, number + 50) for number in range(EXPECT_FEW_AFTER)]
+    await _read_counts(planned, spy_backend, bare_collection, few)
+    (count,) = await _read_counts(planned, spy_backend, bare_collection, [matching(rows, 9, 0, many + 50)])
+    assert count == 3  # embeddings of one match too many, the ids, Chroma's search of these
+    await _read_counts(planned, spy_backend, bare_collection, [matching(rows, 60, 55, 105)])
+    filtered = [read for read in _reads(spy_backend) if isinstance(read, GetRecords) and read.where is not None]
+    assert [read.columns for read in filtered] == [()]  # few are not expected any more
+
+
+async def test_the_ids_of_a_new_filter_of_a_large_collection_are_read(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(new_filters, "MAX_DOCUMENTS", 199)
+    rows = varying_lengths(200, 33)
+    await add_documents(bare, bare_collection, documents_of(rows))
+    queries = [matching(rows, number, number, number + 50) for number in range(EXPECT_FEW_AFTER + 1)]
+    counts = await _read_counts(FilterPlanningStore(bare), spy_backend, bare_collection, queries)
+    assert counts == [3] * (EXPECT_FEW_AFTER + 1)
 
 
 class ConcurrentStore(StoreLayer):

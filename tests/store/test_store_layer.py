@@ -36,6 +36,7 @@ WITH_A_NAME: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "write": lambda store, name: store.write(name, [Write("upsert", batch("a"))]),
     "get": lambda store, name: store.get(name, EVERYTHING),
     "get_ids": lambda store, name: store.get_ids(name, EVERYTHING),
+    "get_embeddings": lambda store, name: store.get_embeddings(name, ["a"]),
     "get_metadata_values": lambda store, name: store.get_metadata_values(name, "a"),
     "count": lambda store, name: store.count(name),
     "query": lambda store, name: store.query(name, [make_query(1, 2)]),

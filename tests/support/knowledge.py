@@ -20,6 +20,7 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections, collection_of
+from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.revisions import Revisions
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.ingestion.tables import DocumentRow
@@ -34,21 +35,29 @@ from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 
 class Knowledge:
-    """The state of a gateway, in the process of a test."""
+    """The state of a gateway, in the process of a test.
 
-    def __init__(self, database: Database, store: AsyncClient) -> None:
+    Args:
+        store: calls its store.
+        settings: its settings; the defaults when None.
+    """
+
+    def __init__(self, database: Database, store: AsyncClient, settings: Settings | None = None) -> None:
         self.database = database
-        self.embeddings: Embeddings = create_embeddings(Settings())
+        self.embeddings: Embeddings = create_embeddings(settings or Settings())
         self.vector_stores = VectorStores(self.embeddings.secrets, store)
         self.collections = Collections(database, self.embeddings, self.vector_stores)
         self.bases = Configurations(database, "rags", KnowledgeBase)
         self.assistants = Configurations(database, "assistants", Assistant)
+        self.linked = LinkedCollections(
+            database, self.bases, self.embeddings, self.vector_stores, self.collections, lambda _: True
+        )
         self.revisions = Revisions(database)
         self.visible_search = VisibleSearch(self.revisions)
         self.strays = Strays(self.collections, self.revisions)
         self.keywords = KeywordIndex(database)
         self.hybrid_search = HybridSearch(self.visible_search, self.keywords, self.revisions)
-        self.retriever = KnowledgeRetriever(self.collections, self.hybrid_search, self.strays)
+        self.retriever = KnowledgeRetriever(self.collections, self.linked, self.hybrid_search, self.strays)
 
     async def base(self, name: str, texts: Sequence[str] = (), **fields: Any) -> Configuration[KnowledgeBase]:
         """A knowledge base with a document of one chunk for each text.
@@ -110,16 +119,17 @@ class Knowledge:
 
 
 @asynccontextmanager
-async def knowledge_of(database_url: str, store_url: str) -> AsyncIterator[Knowledge]:
+async def knowledge_of(database_url: str, store_url: str, settings: Settings | None = None) -> AsyncIterator[Knowledge]:
     """The state of a running gateway.
 
     Args:
         database_url: SQLAlchemy's URL of its database.
         store_url: address of its store.
+        settings: its settings; the defaults when None.
     """
     database = Database(make_url(database_url))
     async with database.running(), AsyncClient(store_url) as store:
-        knowledge = Knowledge(database, store)
+        knowledge = Knowledge(database, store, settings)
         async with knowledge.embeddings.running(), knowledge.strays.running():
             yield knowledge
 

@@ -106,8 +106,12 @@ class Reader:
             process = subprocess.Popen(
                 ["bash", "-c", KEPT + self._here(block.code)],
                 cwd=self._folder,
-                # The gateway's port, for a block that does not name one.
-                env={**own_environ(), "RAGSTORE_GATEWAY_PORT": self._ports["8090"]},
+                # The gateway's address, for a block that does not name one.
+                env={
+                    **own_environ(),
+                    "RAGSTORE_GATEWAY_PORT": self._ports["8090"],
+                    "RAGSTORE_GATEWAY_URL": f"http://127.0.0.1:{self._ports['8090']}",
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=told,

@@ -128,6 +128,7 @@ class _Points(PointsServicer):
             query.nearest,
             query_filter=_filter(request),
             limit=request.limit,
+            with_vectors=request.with_vectors.enable,
         )
         points = found.points if request.params.exact or not request.HasField("filter") else found.points[:-1]
         return messages.QueryResponse(result=[RestToGrpc.convert_scored_point(point) for point in points])

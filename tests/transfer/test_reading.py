@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import struct
+
+import msgspec
 import pytest
 
 from ragstore.transfer.failures import CollectionChanged
 from ragstore.transfer.reading import pages
 from ragstore.transfer.service import connect
+from tests.client.fake_servers import Response, scripted_server
 from tests.support.transfers import Store, document
+
+
+async def test_embeddings_are_read_as_bytes() -> None:
+    embedding = struct.pack("<2f", 0.1, 1.0)
+    documents = [{"id": "a", "text": "x", "metadata": {}, "embedding": embedding}]
+    page = msgspec.msgpack.encode({"documents": documents, "count": 1, "total": None})
+    with scripted_server(Response(200, page)) as server:
+        async with connect(server.url, "", 1) as service:
+            (found,) = await service.page("abc", 0, 1)
+    assert found.embedding == embedding
+    assert server.requests[0].headers["accept"].startswith("application/msgpack")
 
 
 async def test_documents_that_are_added_meanwhile_are_left_out(embedded: Store, filled: str) -> None:

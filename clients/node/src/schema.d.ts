@@ -682,7 +682,7 @@ export interface components {
             store: "embedded" | "remote";
             /** @description Chroma's version; null if it did not respond. */
             chroma_version: string | null;
-            /** @description Size of embedded Chroma's database in bytes, without its index files. */
+            /** @description Size of embedded Chroma's database in bytes, without its index files. Null over a Chroma server, which does not report its size, if Chroma did not respond, and for keys that do not see all collections. */
             storage_bytes: number | null;
             /**
              * @description The reserved prefixes of collections, and whether the caller may write such collections.
@@ -924,7 +924,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_disk_full" | "chroma_failed" | "chroma_out_of_files" | "chroma_quota_exceeded" | "chroma_timeout" | "chroma_unavailable" | "collection_damaged" | "collection_exists" | "collection_not_found" | "collection_reserved" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "documents_not_found" | "forbidden" | "head_timeout" | "internal_error" | "invalid_cursor" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "unauthorized" | "unsupported_media_type";
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_disk_full" | "chroma_failed" | "chroma_out_of_files" | "chroma_quota_exceeded" | "chroma_timeout" | "chroma_unavailable" | "collection_damaged" | "collection_exists" | "collection_not_found" | "collection_reserved" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "documents_not_found" | "forbidden" | "head_timeout" | "internal_error" | "invalid_cursor" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "too_many_matches" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryRequest
          * @description A similarity query on one collection.

@@ -28,6 +28,7 @@ class _DocumentPage(msgspec.Struct):
     documents: list[_Document]
     count: int
     total: int | None = None
+    next: str | None = None
 
 
 class _Match(_Document):
@@ -51,7 +52,7 @@ def decode_documents(body: bytes) -> DocumentPage:
         return msgspec.json.decode(body, type=DocumentPage)
     page = _PAGES.decode(body)
     documents = [Document(each.id, each.text, each.metadata, _numbers(each.embedding)) for each in page.documents]
-    return DocumentPage(documents, page.count, page.total)
+    return DocumentPage(documents, page.count, page.total, page.next)
 
 
 def decode_results(body: bytes) -> QueryResults:

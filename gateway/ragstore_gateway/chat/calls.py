@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +17,7 @@ from multidict import CIMultiDict
 from ragstore.kit.byte_budget import FREE_BYTES, give_back, reserve
 from ragstore.kit.context import current_request, renew_deadline
 from ragstore.kit.errors import FieldError, InvalidRequest, NotFound, Unauthorized
-from ragstore.kit.time_slices import run_whole
+from ragstore.kit.time_slices import rest, run_whole
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
 from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.chat import metrics
@@ -230,8 +229,8 @@ class RagCall(Call):
         """The body for the upstream, and what was added to it, without the messages."""
         await reserve(self._copied_bytes)
         if self._copied_bytes:
-            # The head was read just before. Each reading of a large body takes its time; other requests run in between.
-            await asyncio.sleep(0)
+            # The head was read just before, and each reading of a large body takes its time.
+            await rest()
         steps = self._read()
         fields, conversation = await self.chat.slices.run(steps) if self._copied_bytes else run_whole(steps)
         caller = _caller(scope, fields.get("metadata"))
@@ -247,7 +246,7 @@ class RagCall(Call):
         if added.messages is not None:
             fields["messages"] = added.messages
         if self._copied_bytes:
-            await asyncio.sleep(0)
+            await rest()
         return write_object(fields), replace(added, messages=None)
 
     def _read(self) -> Generator[None, None, tuple[dict[str, Raw], Conversation | None]]:
@@ -321,9 +320,11 @@ async def send_body(scope: Scope, send: Send, status: int, headers: list[tuple[b
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-def completion_call(chat: Chat, scope: HTTPScope, body: bytes) -> Call:
+async def completion_call(chat: Chat, scope: HTTPScope, body: bytes) -> Call:
     """The call of a request for a chat completion."""
     target = upstream_target(scope)
+    if len(body) > FREE_BYTES:
+        await rest()  # its pieces were joined just before
     head = read_head(body)
     call = RagCall(chat, target, body) if head.is_rag else Call(chat, "POST", target, body)
     call.head = head

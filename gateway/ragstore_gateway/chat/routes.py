@@ -120,7 +120,7 @@ async def create_chat_completion(request: Request[Any, Any, Any], chat: ChatDepe
     A model whose name begins with `rag/` gets the stored passages that belong to the question, and cites them. Every
     other request and its response pass through unchanged.
     """
-    return completion_call(chat, request.scope, await request.body())
+    return await completion_call(chat, request.scope, await request.body())
 
 
 @get(

@@ -2,50 +2,107 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
+from collections.abc import Sequence
 from typing import Final
 
 import click
 
-from ragstore_client import NotFound, RagstoreError
-from ragstore_gateway.commands.gateway_connection import GatewayFailed
-from ragstore_gateway.commands.remote import DEFAULT_URL, RemoteGateway
-from ragstore_gateway.settings import URL_VARIABLE
+from ragstore_gateway.chat.body import RAG_PREFIX
+from ragstore_gateway.commands.gateway_client.client import GatewayClient
+from ragstore_gateway.commands.gateway_client.connection import GatewayFailed
+from ragstore_gateway.commands.gateway_client.responses import Passage
+from ragstore_gateway.commands.gateway_client.running import run, url_option
+from ragstore_gateway.commands.ingest import MEMORY
+from ragstore_gateway.commands.replaced_options import CommandWithReplacements
+from ragstore_gateway.settings import variable
 
 MAX_EXCERPT: Final = 160
-"""Characters of a source that are shown."""
+"""Characters of a passage that are shown."""
 
 
-@click.command()
+@click.command(
+    cls=CommandWithReplacements, replacements={"--collection": "use --base NAME for a knowledge base of another name"}
+)
 @click.argument("question")
-@click.option("--collection", default="memory", show_default=True, help="Collection to show the sources of.")
-@click.option("--top-k", type=click.IntRange(1), default=5, show_default=True, help="Number of sources.")
-@click.option("--model", default="", help="Model of the reply, such as rag/NAME; the first one by default.")
-@click.option("--url", default="", help=f"The gateway; {URL_VARIABLE} by default, or {DEFAULT_URL}.")
-def ask(question: str, collection: str, top_k: int, model: str, url: str) -> None:
-    """Show the nearest sources of a QUESTION and, if the gateway has an upstream, a model's reply."""
-    try:
-        asyncio.run(_ask(url or os.environ.get(URL_VARIABLE, "") or DEFAULT_URL, question, collection, top_k, model))
-    except NotFound:
-        raise click.ClickException(
-            f"There is no collection '{collection}'; create it with `ragstore-gateway ingest`"
-        ) from None
-    except (GatewayFailed, RagstoreError) as error:
-        raise click.ClickException(str(error)) from None
+@click.option("--base", "bases", multiple=True, metavar="NAME", help="Knowledge base to search; 'memory' by default.")
+@click.option("--top-k", type=click.IntRange(1, 1000), default=5, show_default=True, help="Number of passages.")
+@click.option("--model", default="", help="Model of the reply; the upstream's first one by default.")
+@url_option
+def ask(question: str, bases: tuple[str, ...], top_k: int, model: str, url: str) -> None:
+    """Show the nearest passages for a QUESTION and, if the gateway has an upstream, a model's reply from them.
+
+    The model gets the passages that are shown, with their numbers. A model `rag/NAME` searches by itself: its reply is
+    shown with the sources that it cites.
+    """
+    if not model.startswith(RAG_PREFIX):
+        run(url, lambda gateway: _ask(gateway, question, bases or (MEMORY,), top_k, model))
+    elif bases:
+        raise click.UsageError(f"{model} searches knowledge bases of its own: leave out --base or --model")
+    else:
+        run(url, lambda gateway: _ask_assistant(gateway, question, model))
 
 
-async def _ask(url: str, question: str, collection: str, top_k: int, model: str) -> None:
-    async with RemoteGateway(url) as gateway:
-        vector = (await gateway.embed([question], "query"))[0]
-        found = await gateway.store.query(collection, vector, top_k=top_k)
-        for number, match in enumerate(found.results, 1):
-            click.echo(f"[{number}] {match.score:.2f} {match.metadata.get('source', match.id)}: {_excerpt(match.text)}")
-        if await gateway.can_chat():
-            chosen = model or await gateway.rag_model()
-            click.echo(f"\n{await gateway.chat(question, chosen)}")
-        else:
-            click.echo("\nNo reply: the gateway has no upstream (RAGSTORE_GATEWAY_UPSTREAM_URL is not set).")
+async def _ask(gateway: GatewayClient, question: str, bases: Sequence[str], top_k: int, model: str) -> None:
+    passages = await _nearest(gateway, question, bases, top_k)
+    for number, passage in enumerate(passages, 1):
+        click.echo(f"[{number}] {passage.score:.2f} {passage.source or passage.id}: {_excerpt(passage.text)}")
+    if not passages:
+        click.echo("No passage was found: `ragstore-gateway kb ingest NAME FILE...` adds documents to a base", err=True)
+    elif not await gateway.has_upstream():
+        click.echo(f"\nNo reply: the gateway has no upstream ({variable('upstream_url')} is not set).")
+    else:
+        reply = await gateway.chat(_messages(question, passages), model or await _first_model(gateway))
+        click.echo(f"\n{reply.content or ''}")
+
+
+async def _ask_assistant(gateway: GatewayClient, question: str, model: str) -> None:
+    reply = await gateway.chat([{"role": "user", "content": question}], model)
+    click.echo(reply.content or "")
+    if reply.citations:
+        click.echo()
+    for marker, title in reply.citations:
+        click.echo(f"{marker} {title}")
+
+
+async def _nearest(gateway: GatewayClient, question: str, bases: Sequence[str], top_k: int) -> list[Passage]:
+    """The passages of all bases, the best ones first."""
+    found: list[Passage] = []
+    for name in dict.fromkeys(bases):
+        base = await gateway.find(name)
+        found += await gateway.query(base.id, question, {"maxResults": top_k})
+    return sorted(found, key=lambda passage: -passage.score)[:top_k]
+
+
+def _messages(question: str, passages: Sequence[Passage]) -> list[dict[str, object]]:
+    """The messages for a model: the question, with the passages as numbered sources."""
+    # Only now: other commands need no prompt.
+    from ragstore_client.context import ContextPassage, Numbered
+
+    sources = [
+        ContextPassage(
+            id=passage.id,
+            text=passage.text,
+            metadata=dict(passage.metadata),
+            citation=passage.source or passage.id,
+            number=number,
+            tokens=0,
+        )
+        for number, passage in enumerate(passages, 1)
+    ]
+    return Numbered().messages(question, sources)
+
+
+async def _first_model(gateway: GatewayClient) -> str:
+    """The upstream's first model.
+
+    Raises:
+        GatewayFailed: it has none.
+    """
+    names = (name for name in await gateway.models() if not name.startswith(RAG_PREFIX) and "*" not in name)
+    found = next(names, "")
+    if not found:
+        raise GatewayFailed("The upstream lists no model: name one with --model")
+    return found
 
 
 def _excerpt(text: str) -> str:

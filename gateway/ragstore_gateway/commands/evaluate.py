@@ -10,8 +10,8 @@ from typing import Final
 import click
 import msgspec
 
-from ragstore_gateway.commands.kb.client import KnowledgeBases
-from ragstore_gateway.commands.kb.running import run, url_option
+from ragstore_gateway.commands.gateway_client.client import GatewayClient
+from ragstore_gateway.commands.gateway_client.running import run, url_option
 
 CUTOFFS: Final = (1, 3, 5, 10)
 PASSAGES: Final = 40
@@ -62,10 +62,10 @@ def evaluate(
 
     given = _read(questions)
 
-    async def work(client: KnowledgeBases) -> list[Evaluation]:
-        ids = [(await client.find(name)).id for name in bases]
+    async def work(gateway: GatewayClient) -> list[Evaluation]:
+        ids = [(await gateway.find(name)).id for name in bases]
         judged = [Question(text=each.text, id=each.id, relevant=each.relevant) for each in given]
-        return [evaluated(judged, await _rankings(client, id, given)) for id in ids]
+        return [evaluated(judged, await _rankings(gateway, id, given)) for id in ids]
 
     try:
         results = run(url, work)
@@ -81,13 +81,13 @@ def evaluate(
         raise click.exceptions.Exit(BELOW)
 
 
-async def _rankings(client: KnowledgeBases, id: str, questions: Sequence[JudgedQuestion]) -> list[list[str]]:
+async def _rankings(gateway: GatewayClient, id: str, questions: Sequence[JudgedQuestion]) -> list[list[str]]:
     """The names of the documents that a base finds for each question, the best one first."""
     slots = asyncio.Semaphore(CONCURRENCY)
 
     async def ranking(question: JudgedQuestion) -> list[str]:
         async with slots:
-            hits = await client.query(id, question.text, {"maxResults": PASSAGES, "earlier": question.earlier})
+            hits = await gateway.query(id, question.text, {"maxResults": PASSAGES, "earlier": question.earlier})
         return [str(hit.metadata.get("document_name", "")) for hit in hits]
 
     return await asyncio.gather(*map(ranking, questions))

@@ -25,12 +25,13 @@ TEMPLATE_URL: Final = described(
     "Must be an http:// or https:// address, without a user, and without variables in the host",
 )
 BASE_URL: Final = described(
-    r"^https?://[^\s/@?#]+(/[^\s?#]*)?$(?!\n)", "Must be an http:// or https:// address, without a user and a query"
+    r"^(https?://[^\s/@?#]+(/[^\s?#]*)?)?$(?!\n)", "Must be an http:// or https:// address, without a user and a query"
 )
 POINTER: Final = described(r"^(/([^~]|~[01])*)?$(?!\n)", "Must be a JSON pointer, such as /results/0/text")
 
 HttpMethod: TypeAlias = Literal["GET", "POST", "PUT", "PATCH"]
-RerankProvider: TypeAlias = Literal["tei", "cohere"]
+PromptStyle: TypeAlias = Literal["context", "sources"]
+RerankProvider: TypeAlias = Literal["tei", "cohere", "local"]
 ShortName: TypeAlias = Annotated[
     str, Meta(min_length=1, max_length=128, pattern=SHORT_NAME, description="Letters, digits, `_` and `-`.")
 ]
@@ -104,11 +105,15 @@ class RagDefaults(_Configuration, frozen=True, kw_only=True):
 
 
 class Rerank(_Configuration, frozen=True, kw_only=True):
-    """A server that orders the passages of all bases."""
+    """A server, or a model in the gateway's process, that orders the passages of all bases."""
 
-    provider: Annotated[RerankProvider, Meta(description="`tei`, or `cohere` for servers of Cohere's API.")]
-    base_url: Annotated[str, Meta(max_length=2048, pattern=BASE_URL, description="Address of the server.")]
-    model: Annotated[str, Meta(max_length=256, description="Model; `cohere` needs it.")] = ""
+    provider: Annotated[RerankProvider, Meta(description="`tei`, `cohere` for servers of Cohere's API, or `local`.")]
+    base_url: Annotated[
+        str, Meta(max_length=2048, pattern=BASE_URL, description="Address of the server; `local` has none.")
+    ] = ""
+    model: Annotated[
+        str, Meta(max_length=256, description="Model; `cohere` needs it. That of `local` is `onnx:FOLDER`.")
+    ] = ""
     api_key: Annotated[str, Meta(max_length=1024, description="Reference to the key, such as `${env:NAME}`.")] = ""
 
 
@@ -168,6 +173,13 @@ class Assistant(_Configuration, frozen=True, kw_only=True):
         list[Name | WorkflowBase],
         Meta(max_length=MAX_WORKFLOW, description="The bases that its tasks may search, by name."),
     ] = []
+    prompt_style: Annotated[
+        PromptStyle,
+        Meta(
+            description="Where passages are in the prompt: under headings in the system message (`context`), or as "
+            "numbered sources in the last message of the user (`sources`)."
+        ),
+    ] = "context"
     query: Annotated[
         Literal["", "conversation", "last"],
         Meta(

@@ -79,13 +79,16 @@ class Configurations(Generic[T]):
         """The path of a version."""
         return f"/ragstore/{self.kind}/{id}?version={version}"
 
-    async def create(self, body: T, created_by: str = "", also: AlsoWrite[T] | None = None) -> Configuration[T]:
+    async def create(
+        self, body: T, created_by: str = "", also: AlsoWrite[T] | None = None, id: str = ""
+    ) -> Configuration[T]:
         """Store a new configuration, as version 1.
 
         Args:
             body: the configuration.
             created_by: name of the key that writes it.
             also: writes in the same transaction.
+            id: its id, which no other one may have; a new one when empty.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
@@ -94,7 +97,7 @@ class Configurations(Generic[T]):
         now = datetime.now(UTC)
         body = self._complete(body, None)
         row = ConfigurationRow(
-            id=str(uuid4()),
+            id=id or str(uuid4()),
             kind=self.kind,
             name=body.name,
             current_version=1,

@@ -55,6 +55,13 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
         int, Meta(ge=0, description="Maximum size of the part of a chunk that the next one repeats, in units.")
     ] = 64
     chunk_unit: Annotated[ChunkUnit, Meta(description="Unit of size and overlap.")] = "characters"
+    embed_headings: Annotated[
+        bool | None,
+        Meta(
+            description="Whether the title and the headings precede a chunk where it is embedded and indexed. "
+            "A new base that names nothing has true, and a new version what the version before has."
+        ),
+    ] = None
     max_results: MaxResults = 5
     min_score: MinScore = 0.0
     retrieval: Annotated[
@@ -69,6 +76,23 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     ] = []
 
     @property
+    def collection(self) -> str:
+        """The existing collection that it searches; empty for collections of its own."""
+        return str(self.store_parameters.get("collection") or "")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its own documents are in that collection, beside the records of others."""
+        return bool(self.collection) and str(self.store_parameters.get("shared", False)).lower() == "true"
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it only searches that collection: it takes no documents."""
+        return bool(self.collection) and not self.is_shared
+
+    @property
     def chunking(self) -> Chunking:
         """How its texts are split."""
-        return Chunking(self.chunk_strategy, self.chunk_size, self.chunk_overlap, self.chunk_unit)
+        return Chunking(
+            self.chunk_strategy, self.chunk_size, self.chunk_overlap, self.chunk_unit, self.embed_headings is True
+        )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore_gateway.chat.body import RAG_PREFIX
-from ragstore_gateway.configurations.assistant import USER_INPUT, Assistant, HttpCall, Task
+from ragstore_gateway.configurations.assistant import USER_INPUT, Assistant, HttpCall, Rerank, Task
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.cron import next_time
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -49,18 +50,28 @@ class KnowledgeBaseValidator:
         provider: checks the parameters of a provider of embeddings.
         store: checks the parameters of a vector store.
         url: checks a URL that the gateway is to fetch, at a path; it raises `InvalidRequest`.
+        link: checks the existing collection that a base names; see `LinkCheck.faults`.
     """
 
-    def __init__(self, provider: ParametersCheck, store: ParametersCheck, url: Callable[[str, str], None]) -> None:
+    def __init__(
+        self,
+        provider: ParametersCheck,
+        store: ParametersCheck,
+        url: Callable[[str, str], None],
+        link: Callable[[KnowledgeBase], Awaitable[list[FieldError]]],
+    ) -> None:
         self._provider = provider
         self._store = store
         self._url = url
+        self._link = link
 
     async def validate(self, body: KnowledgeBase, visible: NamePatterns = ALL_NAMES) -> None:
         """Check a knowledge base; see `Validator`."""
+        # In a thread, because the files of a local model are read.
+        provider = await asyncio.to_thread(_faults, self._provider, body.embedding_provider, body.embedding_parameters)
         errors = [
             *_faults(check_characters, body.name, "$.name"),
-            *_faults(self._provider, body.embedding_provider, body.embedding_parameters),
+            *provider,
             *_faults(self._store, body.store_type, body.store_parameters),
         ]
         if body.chunk_overlap >= body.chunk_size:
@@ -72,7 +83,8 @@ class KnowledgeBaseValidator:
                 errors.append(FieldError(f"{path}.name", "Another source has this name"))
             names.add(source.name)
             errors += self._source(source, path)
-        _raise(errors)
+        # Last, because it calls the store.
+        _raise(errors or await self._link(body))
 
     def _source(self, source: Source, path: str) -> Iterator[FieldError]:
         if source.cron:
@@ -101,6 +113,7 @@ class AssistantValidator:
         bases: the knowledge bases that a workflow may name.
         secrets: checks references to secrets.
         http_call: checks an httpCall at a path; it raises `InvalidRequest`.
+        rerank_model: checks the local model of a ranking at a path; it raises `InvalidRequest`.
     """
 
     def __init__(
@@ -108,10 +121,12 @@ class AssistantValidator:
         bases: Configurations[KnowledgeBase],
         secrets: SecretReferences,
         http_call: Callable[[HttpCall, str], None],
+        rerank_model: Callable[[str, str], None],
     ) -> None:
         self._bases = bases
         self._secrets = secrets
         self._check_http_call = http_call
+        self._check_rerank_model = rerank_model
 
     async def validate(self, body: Assistant, visible: NamePatterns = ALL_NAMES) -> None:
         """Check an assistant; see `Validator`."""
@@ -162,11 +177,21 @@ class AssistantValidator:
         if not (task.knowledge_bases or task.enable_workflow_rag or task.http_call_rag):
             yield FieldError(path, "Retrieves nothing: set knowledgeBases, enableWorkflowRag or httpCallRag")
         if task.rerank is not None:
-            if task.rerank.provider == "cohere" and not task.rerank.model:
-                yield FieldError(f"{path}.rerank.model", "Required for cohere")
-            if task.rerank.api_key:
-                yield from _faults(self._secrets.check, task.rerank.api_key, f"{path}.rerank.apiKey")
-                yield from self._unreadable(task.rerank.api_key, f"{path}.rerank.apiKey")
+            yield from self._rerank(task.rerank, f"{path}.rerank")
+
+    def _rerank(self, rerank: Rerank, path: str) -> Iterator[FieldError]:
+        given = {"baseUrl": rerank.base_url, "apiKey": rerank.api_key}
+        if rerank.provider == "local":
+            yield from (FieldError(f"{path}.{name}", "Must be absent for local") for name in given if given[name])
+            yield from _faults(self._check_rerank_model, rerank.model, f"{path}.model")
+            return
+        if not rerank.base_url:
+            yield FieldError(f"{path}.baseUrl", f"Required for {rerank.provider}")
+        if rerank.provider == "cohere" and not rerank.model:
+            yield FieldError(f"{path}.model", "Required for cohere")
+        if rerank.api_key:
+            yield from _faults(self._secrets.check, rerank.api_key, f"{path}.apiKey")
+            yield from self._unreadable(rerank.api_key, f"{path}.apiKey")
 
     def _unreadable(self, text: str, path: str) -> list[FieldError]:
         above, _, field = path.rpartition(".")

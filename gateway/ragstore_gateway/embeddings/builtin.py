@@ -1,4 +1,4 @@
-"""The models that are installed with the gateway."""
+"""The models that are installed with the gateway, and those that an extra installs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from ragstore_gateway.embeddings import minilm, wordllama
-from ragstore_gateway.embeddings.minilm import MiniLmEmbedder
+from ragstore.kit.extras import require_extra
+from ragstore_gateway.embeddings import e5_small, minilm, wordllama
+from ragstore_gateway.embeddings.sentence_model import SentenceModel
 from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
 
-BuiltinEmbedder: TypeAlias = WordLlamaEmbedder | MiniLmEmbedder
+BuiltinEmbedder: TypeAlias = WordLlamaEmbedder | SentenceModel
 
 
 @dataclass(frozen=True)
@@ -19,19 +20,46 @@ class BuiltinModel:
 
     Attributes:
         create: loads it; it raises `ModelDamaged` if its files cannot be used.
+        dimension: number of components of its vectors.
         dimensions: the dimensions to which its vectors may be cut; empty for its own only.
         limits: its limits, for the log.
+        extra: the extra of the gateway that installs `package`; empty for none.
+        package: the package of its files.
     """
 
+    name: str
     create: Callable[[], BuiltinEmbedder]
+    dimension: int
     dimensions: tuple[int, ...]
     limits: str
+    extra: str = ""
+    package: str = ""
+
+    def require_extra(self) -> None:
+        """Check that its files are installed.
+
+        Raises:
+            MissingExtra: they are not.
+        """
+        if self.extra:
+            require_extra(f"ragstore-gateway[{self.extra}]", f"The model {self.name}", self.package)
 
 
-MODELS: Final[Mapping[str, BuiltinModel]] = {
-    wordllama.NAME: BuiltinModel(WordLlamaEmbedder, wordllama.DIMENSIONS, wordllama.LIMITS),
-    minilm.NAME: BuiltinModel(MiniLmEmbedder, (), minilm.LIMITS),
-}
+_MODELS: Final = (
+    BuiltinModel(wordllama.NAME, WordLlamaEmbedder, wordllama.DIMENSIONS[0], wordllama.DIMENSIONS, wordllama.LIMITS),
+    BuiltinModel(minilm.NAME, minilm.load_minilm, minilm.DIMENSION, (), minilm.LIMITS),
+    BuiltinModel(
+        e5_small.NAME,
+        e5_small.load_e5_small,
+        e5_small.DIMENSION,
+        (),
+        e5_small.LIMITS,
+        e5_small.EXTRA,
+        e5_small.PACKAGE,
+    ),
+)
+
+MODELS: Final[Mapping[str, BuiltinModel]] = {model.name: model for model in _MODELS}
 """The models by name."""
 
 DEFAULT: Final = wordllama.NAME
@@ -41,13 +69,22 @@ OF_NEW_BASES: Final = minilm.NAME
 """The model of a new knowledge base that names none. It is stored with the base, which keeps it."""
 
 
+PUBLISHED: Final[Mapping[str, str]] = {
+    "all-MiniLM-L6-v2": minilm.NAME,
+    "sentence-transformers/all-MiniLM-L6-v2": minilm.NAME,
+}
+"""The names under which the models are published. Collections of others record them."""
+
+
 def builtin_name(model: str) -> str | None:
     """The name of a built-in model.
 
     Args:
-        model: the name, with or without `builtin/`.
+        model: the name, with or without `builtin/`, or the name under which it is published.
 
     Returns:
         The whole name; None if there is no such model.
     """
+    if model in PUBLISHED:
+        return PUBLISHED[model]
     return next((name for name in MODELS if model in (name, name.partition("/")[2])), None)

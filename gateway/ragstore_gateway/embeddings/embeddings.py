@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from threading import Lock
+from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec import UNSET
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.extras import MissingExtra
@@ -19,8 +22,11 @@ from ragstore_gateway.embeddings.builtin import BuiltinEmbedder, builtin_name
 from ragstore_gateway.embeddings.cache import CachingEmbedder, VectorCache
 from ragstore_gateway.embeddings.caller_limit import CallerLimit
 from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.embeddings.folder_embedder import display_name, load_folder, plan_of
+from ragstore_gateway.embeddings.lazy_model import LazyModel
 from ragstore_gateway.embeddings.local import LocalEmbedder, require_local_models
 from ragstore_gateway.embeddings.model_files import ModelDamaged
+from ragstore_gateway.embeddings.model_folders import PREFIX, ModelFolders, ModelFolderUnusable
 from ragstore_gateway.embeddings.prefixes import prefixes_of
 from ragstore_gateway.embeddings.provider_embedder import ProviderEmbedder
 from ragstore_gateway.embeddings.providers.declared import PROVIDERS
@@ -80,6 +86,8 @@ def validate(provider: str, parameters: Mapping[str, object], secrets: SecretRef
         if converted.dimensions not in known:
             allowed = ", ".join(map(str, known)) or "absent for this model"
             raise InvalidRequest.at(f"{below}.dimensions", f"Must be {allowed}")
+    if isinstance(converted, LocalParameters) and converted.sha256 and not converted.model.startswith(PREFIX):
+        raise InvalidRequest.at(f"{below}.sha256", f"Must be absent for a model other than {PREFIX}FOLDER")
     return converted
 
 
@@ -89,14 +97,23 @@ class Embeddings:
     Args:
         secrets: checks and resolves references to secrets.
         connections: the pool.
+        folders: the folders of models of an administrator.
 
     Attributes:
         secrets: checks and resolves references to secrets.
+        folders: the folders of models of an administrator.
         slices: runs the work on large responses, so that other requests do not wait for it.
     """
 
-    def __init__(self, secrets: SecretReferences, connections: Connections, limits: EmbeddingLimits) -> None:
+    def __init__(
+        self,
+        secrets: SecretReferences,
+        connections: Connections,
+        limits: EmbeddingLimits,
+        folders: ModelFolders | None = None,
+    ) -> None:
         self.secrets = secrets
+        self.folders = folders or ModelFolders("")
         self._connections = connections
         self._limits = limits
         self._cache = VectorCache(limits.cache_bytes)
@@ -105,6 +122,7 @@ class Embeddings:
         self._limit = CallerLimit(limits.max_waiting)
         self._slots: WeakValueDictionary[bytes, FairSemaphore] = WeakValueDictionary()
         self._builtin: dict[str, BuiltinEmbedder] = {}
+        self._loading = Lock()
         self._default: tuple[str, Parameters] = (LOCAL.name, LocalParameters())
         self._of_new_bases = builtin.OF_NEW_BASES
 
@@ -131,14 +149,25 @@ class Embeddings:
         converted = self.validate(provider, parameters, path)
         try:
             if isinstance(converted, LocalParameters):
-                if converted.model not in builtin.MODELS:
-                    require_local_models(converted.model)
+                self._check_local(converted, path)
             else:
                 PROVIDERS[provider].require_extra()
-        except MissingExtra as error:
+        except (MissingExtra, ModelFolderUnusable) as error:
             field = "embeddingParameters.model" if provider == LOCAL.name else "embeddingProvider"
             raise InvalidRequest.at(f"{path}.{field}", str(error)) from None
         self.secrets.check_readable(parameters, f"{path}.embeddingParameters")
+
+    def _check_local(self, parameters: LocalParameters, path: str) -> None:
+        if parameters.model in builtin.MODELS:
+            builtin.MODELS[parameters.model].require_extra()
+        elif parameters.model.startswith(PREFIX):
+            folder = self.folders.find(parameters.model)
+            plan_of(folder, parameters.query_prefix, parameters.document_prefix)
+            if parameters.sha256 not in (UNSET, self.folders.sha256(folder)):
+                message = "The files of the model have another hash. Leave it out to use them"
+                raise InvalidRequest.at(f"{path}.embeddingParameters.sha256", message)
+        else:
+            require_local_models(parameters.model)
 
     def of(self, provider: str, parameters: Mapping[str, object]) -> Embedder:
         """The embedder of a configuration: the same one for the same configuration.
@@ -160,15 +189,22 @@ class Embeddings:
             ModelUnavailable: another local model cannot be loaded.
         """
         converted = self.validate(provider, parameters)
+        if isinstance(converted, LocalParameters) and converted.model.startswith(PREFIX):
+            self.check(provider, parameters)
+            converted = self.validate(provider, self._with_hash(parameters))
         self._default = (provider, converted)
         if isinstance(converted, LocalParameters) and "model" in parameters and converted.model in builtin.MODELS:
             self._of_new_bases = converted.model
         if isinstance(converted, LocalParameters):
             if converted.model in builtin.MODELS:
+                try:
+                    builtin.MODELS[converted.model].require_extra()
+                except MissingExtra as error:
+                    raise ModelUnavailable(str(error)) from None
                 self._load_builtin(converted.model)
             else:
-                local = LocalEmbedder(converted.model, _prefixes(converted))
-                local.load()
+                local = self._local(converted)
+                local.loaded()
                 self._keep(provider, converted, local)
         return self.default
 
@@ -181,14 +217,52 @@ class Embeddings:
             provider: the provider of the base.
             parameters: the parameters, which may name no model.
             before: the parameters of the version before, with the same provider; None for none.
+
+        Raises:
+            InvalidRequest: the folder of the model cannot be used any more.
         """
-        if provider != LOCAL.name or "model" in parameters:
+        if provider != LOCAL.name:
             return parameters
+        if "model" in parameters:
+            return self._with_hash(parameters)
         if before is not None:
             # Before models were stored with bases, there was one.
-            return {"model": before["model"], **parameters} if "model" in before else parameters
+            return {**{name: before[name] for name in ("model", "sha256") if name in before}, **parameters}
         model = builtin.DEFAULT if "dimensions" in parameters else self._of_new_bases
         return {"model": model, **parameters}
+
+    def _with_hash(self, parameters: Mapping[str, object]) -> Mapping[str, object]:
+        """The parameters of a local model. A folder of files has the hash that its files have now."""
+        model = str(parameters.get("model", ""))
+        if not model.startswith(PREFIX) or parameters.get("sha256"):
+            return parameters
+        try:
+            return {**parameters, "sha256": self.folders.sha256(self.folders.find(model))}
+        except ModelFolderUnusable as error:
+            raise InvalidRequest.at("$.embeddingParameters.model", str(error)) from None
+
+    @property
+    def of_new_base(self) -> tuple[str, Mapping[str, object]]:
+        """The provider of texts of a new base that names none, and its parameters."""
+        provider, parameters = self._default
+        if provider == LOCAL.name:
+            return provider, {"model": self._of_new_bases}
+        return provider, msgspec.to_builtins(parameters)
+
+    def configuration_of(self, model: str) -> tuple[str, Mapping[str, object]] | None:
+        """The provider of a model that a collection names, and its parameters.
+
+        Args:
+            model: the name; empty for the default's model.
+
+        Returns:
+            Both; None for a model that this gateway does not have.
+        """
+        if model in ("", self.default.name):
+            provider, parameters = self._default
+            return provider, msgspec.to_builtins(parameters)
+        own = builtin_name(model)
+        return None if own is None else (LOCAL.name, {"model": own})
 
     @property
     def default(self) -> Embedder:
@@ -250,9 +324,21 @@ class Embeddings:
         Raises:
             ModelDamaged: its files cannot be used.
         """
-        if model not in self._builtin:
-            self._builtin[model] = builtin.MODELS[model].create()
-        return self._builtin[model]
+        # Threads load models for several embedders.
+        with self._loading:
+            if model not in self._builtin:
+                self._builtin[model] = builtin.MODELS[model].create()
+            return self._builtin[model]
+
+    def _local(self, parameters: LocalParameters) -> LazyModel | LocalEmbedder:
+        """A model that is not built in. It is loaded when it is first used."""
+        model, query, document = parameters.model, parameters.query_prefix, parameters.document_prefix
+        if not model.startswith(PREFIX):
+            return LocalEmbedder(model, prefixes_of(model, query, document))
+        sha256 = parameters.sha256 or ""
+        return LazyModel(
+            display_name(model, sha256), partial(load_folder, self.folders, model, sha256, query, document)
+        )
 
     def _slots_of(self, provider: str, parameters: Parameters) -> FairSemaphore:
         """The slots for requests in flight to a provider: one set for all models and dimensions of an account."""
@@ -266,7 +352,10 @@ class Embeddings:
     def _create(self, provider: str, parameters: Parameters) -> Embedder:
         if isinstance(parameters, LocalParameters):
             if parameters.model not in builtin.MODELS:
-                return LocalEmbedder(parameters.model, _prefixes(parameters))
+                return self._local(parameters)
+            known = builtin.MODELS[parameters.model]
+            if parameters.model != builtin.DEFAULT:
+                return LazyModel(known.name, partial(self._load_builtin, known.name), known.dimension)
             try:
                 embedder = self._load_builtin(parameters.model)
             except ModelDamaged as error:
@@ -284,10 +373,6 @@ class Embeddings:
             concurrency=self._limits.concurrency,
             timeout_seconds=self._limits.timeout_seconds,
         )
-
-
-def _prefixes(parameters: LocalParameters) -> Any:
-    return prefixes_of(parameters.model, parameters.query_prefix, parameters.document_prefix)
 
 
 def _identity(provider: str, parameters: Parameters) -> bytes:

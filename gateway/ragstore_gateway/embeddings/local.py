@@ -60,7 +60,7 @@ class LocalEmbedder:
         """The number of components of each vector; None until the model is loaded."""
         return self._dimension
 
-    def load(self) -> Any:
+    def loaded(self) -> Any:
         """The model, loaded now if it is not loaded.
 
         Raises:
@@ -94,7 +94,7 @@ class LocalEmbedder:
         return normalized(vectors) if normalize else vectors
 
     def _embed(self, texts: list[str]) -> Vectors:
-        model = self.load()
+        model = self.loaded()
         try:
             vectors = model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
             matrix = np.asarray(vectors, dtype=np.float32)

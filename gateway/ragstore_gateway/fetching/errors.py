@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ragstore.kit.errors import Conflict, ServiceError
+from ragstore.kit.errors import ServiceError
 
 
 class FetchError(ServiceError, abstract=True):
@@ -124,9 +124,3 @@ class ModelBusy(ServiceError):
     def __init__(self, detail: str, seconds: int = 1) -> None:
         super().__init__(detail)
         self.retry_after = seconds
-
-
-class OtherEmbeddingModel(Conflict):
-    """The collection holds vectors of another model than the gateway's."""
-
-    title: ClassVar[str] = "Other embedding model"

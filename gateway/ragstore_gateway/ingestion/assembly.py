@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -21,6 +21,7 @@ from ragstore_gateway.ingestion.group_acceptance import GroupAcceptance
 from ragstore_gateway.ingestion.jobs import Jobs
 from ragstore_gateway.ingestion.keyword_backfill import KeywordBackfill
 from ragstore_gateway.ingestion.leases import Leases, executor_id
+from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.queue import IngestionQueue
@@ -54,12 +55,14 @@ class Ingestion:
         embeddings: makes embedders.
         vector_stores: opens collections.
         extractor: extracts texts.
+        may_write: whether the caller of the current request may write an existing collection of the store.
 
     Attributes:
         documents: the documents of all bases.
         acceptance: accepts documents in transactions.
         collections: the collections of all bases.
         leases: the lease of this process, which is renewed while this runs.
+        linked: the existing collections that bases name.
     """
 
     def __init__(
@@ -70,23 +73,25 @@ class Ingestion:
         embeddings: Embeddings,
         vector_stores: VectorStores,
         extractor: Extractor,
+        may_write: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
         self.documents = Documents(database, self.acceptance)
         self._groups = GroupAcceptance(self.documents)
         self.collections = Collections(database, embeddings, vector_stores, settings.collection_prefix)
+        self.linked = LinkedCollections(database, bases, embeddings, vector_stores, self.collections, may_write)
         self._removals = Removals(database, vector_stores)
         leases = self.leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter.from_settings(settings)
         texts = TextTools(extractor, self._splitter)
         publication = Publication(database, leases)
 
-        def may_write() -> bool:
+        def has_lease() -> bool:
             return leases.is_valid
 
         retries = Retries(settings.ingestion_retry_seconds)
-        shared = SharedIngestion(self.collections, publication, texts, may_write)
-        recorded = RecordedIngestion(database, self.collections, publication, texts, retries, may_write)
+        shared = SharedIngestion(self.collections, publication, texts, has_lease)
+        recorded = RecordedIngestion(database, self.collections, publication, texts, retries, has_lease)
         self._jobs = Jobs(
             IngestionQueue(database, self.collections, leases),
             leases,
@@ -109,7 +114,8 @@ class Ingestion:
             yield
 
     async def ingest(self, base_id: str, document: NewContent, also: AlsoStore | None = None) -> IngestionRow:
-        """Accept a document; see `Documents.accept`."""
+        """Accept a document; see `Documents.accept` and `LinkedCollections.prepare`."""
+        await self.linked.prepare(base_id)
         if also is None:
             ingestion = await self._groups.accept(base_id, document)
         else:
@@ -118,7 +124,8 @@ class Ingestion:
         return ingestion
 
     async def ingest_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | QueueFull]:
-        """Accept documents; see `Documents.accept_many`."""
+        """Accept documents; see `Documents.accept_many` and `LinkedCollections.prepare`."""
+        await self.linked.prepare(base_id)
         outcomes = await self.documents.accept_many(base_id, documents)
         self._jobs.wake()
         return outcomes

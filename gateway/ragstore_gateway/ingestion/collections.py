@@ -54,6 +54,11 @@ class Collection:
     chunking: Chunking
     dimension: int | None
 
+    @property
+    def owner(self) -> str:
+        """The value of `OWNER_KEY` in the chunks of a collection that also has records of others; empty for others."""
+        return self.id if self.store_parameters.get("shared") else ""
+
 
 class Collections:
     """The collections of all knowledge bases.
@@ -173,9 +178,14 @@ class Collections:
     def fingerprint(self, base: KnowledgeBase) -> str:
         """A hash of all that the vectors of a base depend on: provider, model, chunking and store; not secrets.
 
+        Those of a base in an existing collection depend on the collection: its model never changes, and another
+        chunking is that of later documents.
+
         Args:
             base: the configuration.
         """
+        if base.collection:
+            return hashlib.sha256(msgspec.json.encode([base.store_type, base.collection])).hexdigest()
         embedding = self._embeddings.validate(base.embedding_provider, base.embedding_parameters)
         store = self._vector_stores.validate(base.store_type, base.store_parameters)
         parts = [
@@ -183,7 +193,7 @@ class Collections:
             _without_secrets(msgspec.to_builtins(embedding)),
             base.store_type,
             _without_secrets(msgspec.to_builtins(store)),
-            msgspec.to_builtins(base.chunking),
+            _chunking(base.chunking),
         ]
         return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
@@ -221,6 +231,14 @@ async def live_collections(session: AsyncSession, base_id: str) -> list[Collecti
     """
     query = sa.select(CollectionRow).where(CollectionRow.base_id == base_id).order_by(CollectionRow.state)
     return list(await session.scalars(query))
+
+
+def _chunking(chunking: Chunking) -> dict[str, Any]:
+    """The parts of a chunking. Collections that are older than `with_headings` have the hash without it."""
+    parts: dict[str, Any] = msgspec.to_builtins(chunking)
+    if not chunking.with_headings:
+        del parts["with_headings"]
+    return parts
 
 
 def _without_secrets(parameters: dict[str, Any]) -> dict[str, Any]:

@@ -260,12 +260,17 @@ async def _make_visible(
         await session.execute(sa.insert(DocumentTextRow), texts)
     now = datetime.now(UTC)
     before: list[str] = []
+    has_replaced = False
     for _, row, document in visible:
         if row.kind == INGEST:
             if document.current_revision is not None:
                 before.append(document.current_revision)
                 for collection in live:
                     add_removal(session, collection, document.id, document.current_revision)
+            for collection in live:
+                if collection.store_parameters.get("shared"):
+                    add_removal(session, collection, document.id, url=document.name)
+                    has_replaced = True
             document.current_revision = row.revision
             document.current_sequence = row.sequence
             document.media_type = row.media_type
@@ -283,7 +288,7 @@ async def _make_visible(
     has_activated = False
     if any(collection.state == BUILDING for collection in live):
         has_activated = await activate_if_complete(session, visible[0][1].base_id)
-    return bool(before) or has_activated
+    return bool(before) or has_replaced or has_activated
 
 
 def _upsert(session: AsyncSession) -> sa.Insert:

@@ -19,6 +19,7 @@ from ragstore_gateway.errors import CollectionMissing
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collection, Collections
+from ragstore_gateway.ingestion.embedded_text import embedded_text
 from ragstore_gateway.ingestion.errors import IngestionAbandoned, LeaseLost
 from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, payload, put_payloads
 from ragstore_gateway.ingestion.publication import Publication
@@ -100,7 +101,7 @@ class RecordedIngestion:
             if published.changed:
                 claimed.is_unchanged = False
             elif published.lacking:
-                claimed.targets = published.lacking[claimed]
+                claimed.targets = [*claimed.targets, *published.lacking[claimed]]
             else:
                 return published.has_removals
 
@@ -214,7 +215,7 @@ class RecordedIngestion:
             collection: the collection that the vectors are for.
             batch: the spans of the chunks.
         """
-        texts = [claimed.text.text[span.start : span.end] for span in batch]
+        texts = [embedded_text(claimed.text, span, collection.chunking) for span in batch]
         embedder = self._collections.embedder(collection)
         with metrics.step("embed"):
             return await self._call(claimed, partial(embedder.embed, texts, "document"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collections, live_collections
@@ -44,6 +46,8 @@ class Reindexing:
         self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
     ) -> None:
         """Build a new collection if the vectors depend on what has changed."""
+        if (before.body.collection, before.body.is_shared) != (after.body.collection, after.body.is_shared):
+            raise InvalidRequest.at("$.storeParameters.collection", "Cannot be changed: create another knowledge base")
         fingerprint = self._collections.fingerprint(after.body)
         await reset_reindexing(session, after.id)
         live = await live_collections(session, after.id)
@@ -86,5 +90,9 @@ class Reindexing:
 def _refresh(row: CollectionRow, after: Configuration[KnowledgeBase]) -> None:
     """Use the parameters of the newest version, such as another reference to a secret."""
     row.base_version = after.version
+    if after.body.is_shared:
+        # The model is that of the collection.
+        row.chunking = msgspec.to_builtins(after.body.chunking)
+        return
     row.embedding_parameters = after.body.embedding_parameters
     row.store_parameters = after.body.store_parameters

@@ -17,6 +17,7 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.tables import CollectionRow, RemovalRow
+from ragstore_gateway.vector_stores.linked_store import SharedStore
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
@@ -35,6 +36,7 @@ def add_removal(
     document_id: str | None = None,
     revision: str | None = None,
     *,
+    url: str | None = None,
     wait: timedelta = timedelta(0),
 ) -> None:
     """Decide in a transaction that vectors are removed after it.
@@ -43,6 +45,7 @@ def add_removal(
         session: the transaction.
         document_id: their document; None for the whole collection.
         revision: their revision; None for all of the document.
+        url: removes the records of others with this URL, which the document replaces, and no chunk of it.
         wait: how long after now.
     """
     if collection.dimension is None:
@@ -57,6 +60,7 @@ def add_removal(
             dimension=collection.dimension,
             document_id=document_id,
             revision=revision,
+            url=url,
             attempts=0,
             due_on=datetime.now(UTC) + wait,
         )
@@ -113,6 +117,10 @@ class Removals:
 
     async def _remove(self, row: RemovalRow) -> None:
         store = self._vector_stores.open(row.store_type, row.store_parameters, row.collection_id, row.dimension)
+        if row.url is not None:
+            if isinstance(store, SharedStore):
+                await store.delete_replaced(row.url)
+            return
         if row.document_id is None:
             await store.drop()
             return

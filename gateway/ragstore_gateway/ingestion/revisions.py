@@ -15,7 +15,7 @@ from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.removals import LATE_REMOVAL
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, DocumentTextRow, IngestionRow, RemovalRow
 from ragstore_gateway.ingestion.transactions import UNFINISHED
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, Hit
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, OWNER_KEY, REVISION_KEY, Hit
 
 BATCH: Final = 500
 """Maximum number of ids in a statement."""
@@ -133,7 +133,7 @@ class Revisions:
         def belongs(hit: Hit) -> bool:
             document, revision = document_of(hit), revision_of(hit)
             due_for = {(None, None), (document, None), (document, revision)}
-            return revision in begun or is_current(hit, current) or not removals.isdisjoint(due_for)
+            return revision in begun or is_visible(hit, current, collection.owner) or not removals.isdisjoint(due_for)
 
         return [hit for hit in hits if not belongs(hit)]
 
@@ -148,13 +148,16 @@ def revision_of(hit: Hit) -> str:
     return str(hit.metadata.get(REVISION_KEY, ""))
 
 
-def is_current(hit: Hit, current: Mapping[str, Published]) -> bool:
-    """Whether a chunk belongs to the visible revision of its document.
+def is_visible(hit: Hit, current: Mapping[str, Published], owner: str = "") -> bool:
+    """Whether searches may find a chunk: it belongs to the visible revision of its document, or to others.
 
     Args:
         hit: the chunk.
         current: the visible revisions, by document.
+        owner: marks the chunks of the base in a collection that also has records of others; empty elsewhere.
     """
+    if owner and OWNER_KEY not in hit.metadata:
+        return True
     published = current.get(document_of(hit))
     return published is not None and published.revision == revision_of(hit)
 

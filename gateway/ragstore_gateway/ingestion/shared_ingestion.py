@@ -17,6 +17,7 @@ from ragstore_gateway.errors import CollectionMissing, DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collection, Collections
+from ragstore_gateway.ingestion.embedded_text import embedded_text
 from ragstore_gateway.ingestion.errors import LeaseLost
 from ragstore_gateway.ingestion.publication import Publication, Published
 from ragstore_gateway.ingestion.records import BATCH, BATCH_BYTES, records_of
@@ -171,7 +172,7 @@ class SharedIngestion:
             The documents that have not left, and their vectors.
         """
         pieces = [
-            _Piece(each, each.text.text[span.start : span.end])
+            _Piece(each, embedded_text(each.text, span, collection.chunking))
             for each in claimed
             if not each.is_cancelled
             for span in each.spans[collection.id]
@@ -219,7 +220,7 @@ class SharedIngestion:
             each.is_unchanged = False
             leave(each, None)
         for each, collections in published.lacking.items():
-            each.targets = collections
+            each.targets = [*each.targets, *collections]
             leave(each, None)
         return published
 

@@ -13,7 +13,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.revisions import Revisions
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Vector
+from ragstore_gateway.vector_stores.vector_store import MAX_HITS, OWNER_KEY, Hit, Vector
 
 MAX_LOGGED: Final = 20
 """Maximum number of ids in a log line."""
@@ -72,7 +72,7 @@ class Strays:
     async def _check(self, collection: Collection, vector: Vector, hits: Sequence[Hit]) -> None:
         try:
             for _ in range(MAX_ROUNDS):
-                strays = await self._revisions.strays(collection, hits)
+                strays = await self._revisions.strays(collection, _own(collection, hits))
                 if not strays:
                     return
                 await self._remove(collection, strays)
@@ -96,3 +96,10 @@ class Strays:
             count=len(strays),
             ids=ids[:MAX_LOGGED],
         )
+
+
+def _own(collection: Collection, hits: Sequence[Hit]) -> Sequence[Hit]:
+    """The chunks that the gateway has stored there: a shared collection also has records of others."""
+    if not collection.owner:
+        return hits
+    return [hit for hit in hits if hit.metadata.get(OWNER_KEY) == collection.owner]

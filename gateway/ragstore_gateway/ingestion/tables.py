@@ -179,6 +179,8 @@ class RemovalRow(Base):
     """None for the whole collection."""
     revision: Mapped[str | None] = mapped_column(String(ID_LENGTH))
     """None for all revisions."""
+    url: Mapped[str | None] = mapped_column(Text)
+    """The URL of records of others that the document replaces; None for chunks of the gateway."""
     attempts: Mapped[int]
     due_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
 

@@ -13,8 +13,10 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import Step
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.embeddings.cross_encoder import CrossEncoders
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections
+from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.revisions import Revisions
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.keywords.keyword_index import KeywordIndex
@@ -22,8 +24,10 @@ from ragstore_gateway.retrieval.assistant import AssistantServices
 from ragstore_gateway.retrieval.assistant_catalog import Assistants
 from ragstore_gateway.retrieval.http_calls import HttpCalls
 from ragstore_gateway.retrieval.hybrid_search import HybridSearch
+from ragstore_gateway.retrieval.plain_models import PlainModels
 from ragstore_gateway.retrieval.ranking import Ranking
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
+from ragstore_gateway.retrieval.source_prompt import SourceLimits
 from ragstore_gateway.retrieval.tasks import TaskRetrieval
 from ragstore_gateway.retrieval.visible_search import VisibleSearch
 from ragstore_gateway.retrieval.workflow import Workflows
@@ -37,6 +41,7 @@ class RetrievalServices:
         database: the gateway's state.
         embeddings: embeds questions.
         collections: the collections of the knowledge bases.
+        linked: the existing collections that bases name.
         record: records a step.
 
     Raises:
@@ -45,7 +50,9 @@ class RetrievalServices:
     Attributes:
         retriever: searches knowledge bases.
         http_calls: sends the HTTP calls of assistants.
+        cross_encoders: the local models of rankings.
         models: the assistants as models with retrieval.
+        plain_models: makes the models that are no assistants.
     """
 
     def __init__(
@@ -54,6 +61,7 @@ class RetrievalServices:
         database: Database,
         embeddings: Embeddings,
         collections: Collections,
+        linked: LinkedCollections,
         knowledge_bases: Configurations[KnowledgeBase],
         assistants: Configurations[Assistant],
         record: Callable[[Step], Awaitable[None]],
@@ -61,7 +69,7 @@ class RetrievalServices:
         revisions = Revisions(database)
         self._strays = Strays(collections, revisions)
         hybrid = HybridSearch(VisibleSearch(revisions), KeywordIndex(database), revisions)
-        self.retriever = KnowledgeRetriever(collections, hybrid, self._strays)
+        self.retriever = KnowledgeRetriever(collections, linked, hybrid, self._strays)
         try:
             self.http_calls = HttpCalls(settings.allowed_http_call_hosts, embeddings.secrets)
         except ValueError:
@@ -69,9 +77,13 @@ class RetrievalServices:
                 f"{variable('http_call_hosts')} is wrong: its entries must be hosts, or hosts with ports"
             ) from None
         self._http = httpx.AsyncClient(trust_env=False, follow_redirects=False)
-        ranking = Ranking(embeddings.default, embeddings.secrets, self._http)
-        retrieval = TaskRetrieval(self.retriever, self.http_calls, ranking)
-        self.models = Assistants(assistants, AssistantServices(settings, Workflows(knowledge_bases), retrieval, record))
+        self.cross_encoders = CrossEncoders(embeddings.folders)
+        ranking = Ranking(embeddings.default, embeddings.secrets, self._http, self.cross_encoders)
+        limits = SourceLimits.from_settings(settings)
+        retrieval = TaskRetrieval(self.retriever, self.http_calls, ranking, limits)
+        services = AssistantServices(settings, Workflows(knowledge_bases), retrieval, record)
+        self.models = Assistants(assistants, services)
+        self.plain_models = PlainModels(services)
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:

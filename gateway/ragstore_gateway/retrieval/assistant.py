@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,8 +18,10 @@ from ragstore_gateway.chat.conversation import Conversation, with_system
 from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import Step, TaskTrace
 from ragstore_gateway.retrieval.question import Question
+from ragstore_gateway.retrieval.source_prompt import STYLE
 from ragstore_gateway.retrieval.tasks import TaskContext, TaskRetrieval
 from ragstore_gateway.retrieval.workflow import Workflows
 from ragstore_gateway.settings import Settings, variable
@@ -62,6 +64,11 @@ class AssistantModel:
         self._services = services
 
     @property
+    def body(self) -> Assistant:
+        """Its configuration."""
+        return self._configuration.body
+
+    @property
     def upstream_models(self) -> Sequence[str]:
         """The upstream's models that may serve it."""
         model = self._configuration.body.model or self._services.settings.model
@@ -93,7 +100,7 @@ class AssistantModel:
     async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
         """Add what the tasks retrieve to the system message; see `RagModel`."""
         settings = self._services.settings
-        if not settings.rag_enabled:
+        if not settings.rag_enabled or not (self.body.workflow or self.body.http_calls):
             metrics.retrieval("disabled")
             return self._augmentation(conversation, [], "disabled", failed=False, seconds=0.0)
         question = Question.of(conversation, self._configuration.body.query or settings.rag_query)
@@ -116,16 +123,19 @@ class AssistantModel:
         """The contexts of the tasks, and the reason if there are none."""
         limit = self._services.settings.rag_timeout_seconds
         deadline = asyncio.get_running_loop().time() + limit
-        assistant = self._configuration.body
         try:
             async with asyncio.timeout(limit + GRACE_SECONDS):
-                bases = await self._services.workflows.bases_of(assistant, caller.bases)
+                assistant, bases = await self._found(caller)
                 return await self._services.retrieval.retrieve(assistant, bases, question, deadline), ""
         except TimeoutError:
             return [], "timeout"
         except Exception as error:  # noqa: BLE001 - whatever fails in retrieval, the chat continues
             _log.error("retrieval failed", error=type(error).__name__, assistant=self._configuration.id)
             return [], "failed"
+
+    async def _found(self, caller: Caller) -> tuple[Assistant, Mapping[str, Configuration[KnowledgeBase]]]:
+        """The assistant, and the bases of its workflow that exist for the caller."""
+        return self.body, await self._services.workflows.bases_of(self.body, caller.bases)
 
     def _step(self, caller: Caller, contexts: Sequence[TaskContext]) -> Step:
         return Step(
@@ -147,10 +157,8 @@ class AssistantModel:
         failed: bool,
         seconds: float,
     ) -> Augmentation:
-        system = self._configuration.body.own_system_message + "".join(context.text for context in contexts)
-        keep_history = self._services.settings.history == "keep"
-        messages = conversation.with_system(system, keep_history=keep_history) if system else None
         passages = _numbered(contexts)
+        messages = self._messages(conversation, contexts, passages)
         return Augmentation(
             messages,
             passages,
@@ -158,6 +166,18 @@ class AssistantModel:
             failed=failed,
             debug=self._debug(conversation, contexts, passages, reason, seconds),
         )
+
+    def _messages(
+        self, conversation: Conversation, contexts: Sequence[TaskContext], passages: Sequence[ContextPassage]
+    ) -> Raw | None:
+        """The messages with what was found; None for those of the caller, unchanged."""
+        own = self.body.own_system_message
+        keep_history = self._services.settings.history == "keep"
+        if self.body.prompt_style == "sources" and passages:
+            text = STYLE.text(conversation.question, passages)
+            return conversation.augmented(own or STYLE.system, text, keep_history=keep_history)
+        system = own + "".join(context.text for context in contexts)
+        return conversation.with_system(system, keep_history=keep_history) if system else None
 
     def _debug(
         self,
@@ -199,7 +219,7 @@ def _reason(question: Question, contexts: Sequence[TaskContext]) -> str:
     errors = [error for context in contexts for error in _errors(context.trace)]
     if errors:
         return "timeout" if all(error.endswith("timeout") for error in errors) else "failed"
-    if not any(context.trace.searches for context in contexts):
+    if all(context.is_missing or not context.trace.searches for context in contexts):
         return "no_sources"
     return "short_question" if question.is_short else "no_match"
 

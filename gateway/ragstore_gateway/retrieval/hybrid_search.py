@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 from ragstore.filters import where as language
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.collections import Collection
-from ragstore_gateway.ingestion.revisions import Revisions, document_of, is_current
+from ragstore_gateway.ingestion.revisions import Revisions, document_of, is_visible
 from ragstore_gateway.keywords.keyword_index import KeywordIndex
 from ragstore_gateway.keywords.word_table import NOTHING, Ranked
-from ragstore_gateway.retrieval.calibration import Calibration, Calibrations
+from ragstore_gateway.retrieval.calibration import DEFAULT, Calibration, Calibrations
 from ragstore_gateway.retrieval.visible_search import FoundChunks, VisibleSearch, narrowed
 from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Vector, VectorStore
 
@@ -52,6 +52,7 @@ class CollectionSearch:
         max_results: maximum number of hits.
         min_score: minimum relevance, (1 + cosine) / 2.
         where: filter by metadata.
+        with_vectors: whether the hits have their vectors, where the engine returns them.
     """
 
     collection: Collection
@@ -62,6 +63,7 @@ class CollectionSearch:
     max_results: int
     min_score: float
     where: Where | None = None
+    with_vectors: bool = False
 
     @property
     def pool(self) -> int:
@@ -102,12 +104,23 @@ class HybridSearch:
             DatabaseUnavailable: the database cannot be used.
             ServiceError: the vector store failed.
         """
+        if search.base.is_linked:
+            return await self._search_linked(search)
         found = FoundChunks((), ())
         for _ in range(MAX_ROUNDS):
             found, is_stable = await self._search(search)
             if is_stable:
                 break
+        if search.with_vectors:
+            return replace(found, visible=await _with_vectors(search, found.visible))
         return found
+
+    async def _search_linked(self, search: CollectionSearch) -> FoundChunks:
+        """Search a collection that others fill: by vectors, and all of its records are visible."""
+        hits = await search.store.search(
+            search.vector, search.max_results, min_score=search.min_score, where=search.where
+        )
+        return FoundChunks(_ranked(search, hits, NOTHING, DEFAULT), ())
 
     async def _search(self, search: CollectionSearch) -> tuple[FoundChunks, bool]:
         """Search once.
@@ -115,11 +128,7 @@ class HybridSearch:
         Returns:
             The chunks, and whether no document was replaced meanwhile.
         """
-        keywords, near, calibration = await asyncio.gather(
-            self._by_keywords(search),
-            self._by_vector(search),
-            self.calibrations.of(search.collection.id, search.store, search.vector),
-        )
+        keywords, near, calibration = await self._both(search)
         known = {hit.id for hit in near.visible}
         best = list(keywords.scores)[: max(search.pool, FILTERED_POOL) if search.where else search.pool]
         added = [id for id in best if id not in known] if search.base.retrieval != "keyword" else best
@@ -130,10 +139,22 @@ class HybridSearch:
             *(hit for hit in compared if hit.score >= search.min_score and language.matches(chosen, hit.metadata)),
         ]
         current = await self._revisions.current(search.collection.base_id, {document_of(hit) for hit in hits})
-        kept = [hit for hit in hits if is_current(hit, current)]
+        kept = [hit for hit in hits if is_visible(hit, current, search.collection.owner)]
         is_stable = len(kept) == len(hits) and len(compared) == len(added)
         ranked = _ranked(search, kept, keywords, calibration)
         return FoundChunks(ranked[: search.max_results], near.invisible), is_stable
+
+    async def _both(self, search: CollectionSearch) -> tuple[Ranked, FoundChunks, Calibration]:
+        """Both rankings, and the calibration. If one of them fails, the others are cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                keywords = group.create_task(self._by_keywords(search))
+                near = group.create_task(self._by_vector(search))
+                calibrating = self.calibrations.of(search.collection.id, search.store, search.vector)
+                calibration = group.create_task(calibrating)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return keywords.result(), near.result(), calibration.result()
 
     async def _by_keywords(self, search: CollectionSearch) -> Ranked:
         base = search.base
@@ -149,14 +170,21 @@ class HybridSearch:
             where = narrowed(search.where, clause)
             return await search.store.search(search.vector, limit, min_score=search.min_score, where=where)
 
-        return await self._visible.search(search.collection.base_id, fetch, search.pool)
+        return await self._visible.search(search.collection.base_id, fetch, search.pool, search.collection.owner)
+
+
+async def _with_vectors(search: CollectionSearch, hits: Sequence[Hit]) -> list[Hit]:
+    """The hits with their vectors, where the engine returns them."""
+    compared = await search.store.compare(search.vector, [hit.id for hit in hits])
+    vectors = {hit.id: hit.vector for hit in compared}
+    return [replace(hit, vector=vectors.get(hit.id)) for hit in hits]
 
 
 def _ranked(search: CollectionSearch, hits: Sequence[Hit], keywords: Ranked, calibration: Calibration) -> list[Hit]:
     """The hits by descending rank."""
     weight = 1.0 if search.base.retrieval == "keyword" else search.base.keyword_weight
     parts = _keyword_parts(keywords)
-    by_vector = search.base.retrieval != "keyword"
+    by_vector = search.base.retrieval != "keyword" or search.base.is_linked
 
     def rank(hit: Hit) -> float:
         near = (2 * hit.score - 1 - calibration.mean) / calibration.deviation if by_vector else 0.0

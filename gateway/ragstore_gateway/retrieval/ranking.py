@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -10,7 +11,8 @@ import httpx
 
 from ragstore_client.context import CohereReranker, Passage, Reranker, TeiReranker, maximal_marginal_relevance
 from ragstore_gateway.configurations.assistant import Rerank
-from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.embeddings.cross_encoder import CrossEncoders
+from ragstore_gateway.embeddings.embedder import Embedder, Vectors
 from ragstore_gateway.retrieval.context import Candidate
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores.vector_store import Vector
@@ -32,24 +34,34 @@ class Ranking:
             vectors then cannot be compared.
         secrets: resolves the keys of servers.
         http: sends requests to servers.
+        cross_encoders: the models in the gateway's process.
     """
 
-    def __init__(self, embedder: Embedder, secrets: SecretReferences, http: httpx.AsyncClient) -> None:
+    def __init__(
+        self, embedder: Embedder, secrets: SecretReferences, http: httpx.AsyncClient, cross_encoders: CrossEncoders
+    ) -> None:
+        self._cross_encoders = cross_encoders
         self._embedder = embedder
         self._secrets = secrets
         self._http = http
 
-    async def diverse(self, candidates: Sequence[Candidate], diversity: float) -> list[Candidate]:
+    async def diverse(self, candidates: Sequence[Candidate], diversity: float, *, same_model: bool) -> list[Candidate]:
         """Order candidates by maximal marginal relevance. The similarity to the question is the base's own.
+
+        Their own vectors are compared if all have one. Otherwise, their texts are embedded.
 
         Args:
             diversity: 0 to 1.
+            same_model: whether their vectors are of one model.
 
         Raises:
             ServiceError: the provider of embeddings failed.
         """
         given = _best(candidates)
-        vectors = await self._embedder.embed([each.hit.text for each in given], "document")
+        own = [each.hit.vector for each in given if each.hit.vector is not None] if same_model else []
+        vectors: Sequence[Vector] | Vectors = own
+        if len(own) < len(given):
+            vectors = await self._embedder.embed([each.hit.text for each in given], "document")
         passages = [
             _passage(index, each, vector) for index, (each, vector) in enumerate(zip(given, vectors, strict=True))
         ]
@@ -60,13 +72,17 @@ class Ranking:
         """Order candidates by a model that reads the question and each of them together.
 
         Args:
-            rerank: the server.
+            rerank: the server, or the local model.
 
         Raises:
             RagstoreError: the server returned no usable scores in time.
-            SecretUnavailable: its key cannot be read.
+            ServiceError: its key cannot be read, or the local model cannot be used.
         """
         given = _best(candidates)
+        if rerank.provider == "local":
+            model = await asyncio.to_thread(self._cross_encoders.load, rerank.model)
+            scores = await model.scores(question, [each.hit.text for each in given])
+            return [given[index] for index in sorted(range(len(given)), key=lambda each: -scores[each])]
         reranker = await self._reranker(rerank)
         passages = [_passage(index, each) for index, each in enumerate(given)]
         return [given[int(passage.id)] for passage in await reranker.rerank(question, passages)]

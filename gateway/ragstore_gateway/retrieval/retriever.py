@@ -16,11 +16,12 @@ from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.ingestion.collections import Collection, Collections
+from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.hybrid_search import CollectionSearch, HybridSearch, candidates_of
 from ragstore_gateway.retrieval.question import Question
-from ragstore_gateway.vector_stores.vector_store import Hit, Vector
+from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Vector
 
 if TYPE_CHECKING:
     from ragstore_client import Where
@@ -46,12 +47,14 @@ class BaseQuery:
         max_results: maximum number of hits, at most 1,000.
         min_score: minimum relevance, (1 + cosine) / 2.
         where: filter by metadata.
+        with_vectors: whether the hits have their vectors, where the engine returns them.
     """
 
     base: Configuration[KnowledgeBase]
     max_results: int
     min_score: float
     where: Where | None = None
+    with_vectors: bool = False
 
     @property
     def estimated_bytes(self) -> int:
@@ -71,12 +74,28 @@ class BaseResult:
         hits: the hits by descending score; only chunks of the current revisions of documents.
         error: code of the error of a failed search; empty for none.
         failure: the error itself, if it is one of the gateway's.
+        is_missing: whether there is nothing to search: no document was ingested, or the collection does not exist.
+        model: the model of the vectors; empty for an unknown one.
+        fetched: the number of hits that were searched for, if that is more than the search says.
     """
 
     query: BaseQuery
     hits: Sequence[Hit] = ()
     error: str = ""
     failure: ServiceError | None = None
+    is_missing: bool = False
+    model: str = ""
+    fetched: int = 0
+
+    @property
+    def may_have_more(self) -> bool:
+        """Whether a search for more hits may find others."""
+        return not self.error and self.wanted <= len(self.hits) and self.wanted < MAX_HITS
+
+    @property
+    def wanted(self) -> int:
+        """The number of hits that were searched for."""
+        return max(self.fetched, self.query.max_results)
 
 
 class _Vectors:
@@ -111,12 +130,16 @@ class KnowledgeRetriever:
 
     Args:
         collections: the collections of the bases.
+        linked: the existing collections that bases name.
         hybrid: searches a collection.
         strays: removes chunks that belong to no revision.
     """
 
-    def __init__(self, collections: Collections, hybrid: HybridSearch, strays: Strays) -> None:
+    def __init__(
+        self, collections: Collections, linked: LinkedCollections, hybrid: HybridSearch, strays: Strays
+    ) -> None:
         self._collections = collections
+        self._linked = linked
         self._hybrid = hybrid
         self._strays = strays
 
@@ -167,41 +190,52 @@ class KnowledgeRetriever:
     async def _result(self, vectors: _Vectors, query: BaseQuery) -> BaseResult:
         started = time.perf_counter()
         try:
-            hits = await self._hits(vectors, query)
+            result = await self._found(vectors, query)
         except ServiceError as error:
             return BaseResult(query, error=error.code, failure=error)
         except Exception as error:  # noqa: BLE001 - whatever fails in one base, the others continue
             _log.error("search failed", base=query.base.id, error=type(error).__name__)
             return BaseResult(query, error="failed")
         metrics.SEARCH_SECONDS.observe(time.perf_counter() - started)
-        return BaseResult(query, hits)
+        return result
 
-    async def _hits(self, vectors: _Vectors, query: BaseQuery) -> Sequence[Hit]:
-        collection = await self._collections.active(query.base.id)
+    async def _found(self, vectors: _Vectors, query: BaseQuery) -> BaseResult:
+        collection = await self._collection(query.base)
         hits: Sequence[Hit] = ()
+        model = ""
         for _ in range(MAX_SWITCHES):
             if collection is None or collection.dimension is None:
-                return ()
-            hits = await self._visible_hits(vectors, query, collection)
-            current = await self._collections.active(query.base.id)
+                return BaseResult(query, is_missing=True)
+            embedder = self._collections.embedder(collection)
+            model = embedder.name
+            hits = await self._visible_hits(await vectors.of(embedder), vectors.question.keywords, query, collection)
+            current = await self._collection(query.base)
             # A collection that is no longer active may have been removed during the search.
             if current is None or current.id == collection.id:
-                return hits
+                break
             collection = current
-        return hits
+        return BaseResult(query, hits, model=model)
 
-    async def _visible_hits(self, vectors: _Vectors, query: BaseQuery, collection: Collection) -> Sequence[Hit]:
-        vector = await vectors.of(self._collections.embedder(collection))
+    async def _collection(self, base: Configuration[KnowledgeBase]) -> Collection | None:
+        """The collection that searches of a base use."""
+        if base.body.collection:
+            return await self._linked.find(base)
+        return await self._collections.active(base.id)
+
+    async def _visible_hits(
+        self, vector: Vector, keywords: str, query: BaseQuery, collection: Collection
+    ) -> Sequence[Hit]:
         found = await self._hybrid.search(
             CollectionSearch(
                 collection,
                 self._collections.open(collection),
                 query.base.body,
-                vectors.question.keywords,
+                keywords,
                 vector,
                 query.max_results,
                 query.min_score,
                 query.where,
+                query.with_vectors,
             )
         )
         self._strays.report(collection, vector, found.invisible)

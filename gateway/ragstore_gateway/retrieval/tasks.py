@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -29,12 +30,16 @@ from ragstore_gateway.retrieval.context import (
 from ragstore_gateway.retrieval.http_calls import HttpCallFailed, HttpCalls
 from ragstore_gateway.retrieval.question import MIN_COSINE, Question
 from ragstore_gateway.retrieval.ranking import Ranking, capped
-from ragstore_gateway.retrieval.retriever import BaseResult, KnowledgeRetriever
+from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
+from ragstore_gateway.retrieval.source_prompt import STYLE, SourceLimits, fitting_sources, nearest_sources
 from ragstore_gateway.retrieval.workflow import TaskSearch, searches_of
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_HITS, Hit
 
 BASE_MISSING: Final = "configuration_not_found"
 """Error of a search of a knowledge base that does not exist any more, or has another name now."""
+
+MORE: Final = 8
+"""Factor by which more hits are fetched if they are of too few sources."""
 
 _log = structlog.get_logger(__name__)
 
@@ -47,11 +52,13 @@ class TaskContext:
         trace: how it came about.
         text: the end of the system message; empty if nothing was found.
         passages: the passages in the text. Their numbers are not set yet.
+        is_missing: whether there is nothing to search in any of its bases.
     """
 
     trace: TaskTrace
     text: str = ""
     passages: Sequence[ContextPassage] = ()
+    is_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +77,14 @@ class TaskRetrieval:
         retriever: searches knowledge bases.
         http_calls: sends HTTP calls.
         ranking: orders passages.
+        limits: the limits of prompts with numbered sources.
     """
 
-    def __init__(self, retriever: KnowledgeRetriever, http_calls: HttpCalls, ranking: Ranking) -> None:
+    def __init__(
+        self, retriever: KnowledgeRetriever, http_calls: HttpCalls, ranking: Ranking, limits: SourceLimits
+    ) -> None:
         self._retriever = retriever
+        self._limits = limits
         self._http_calls = http_calls
         self._ranking = ranking
 
@@ -96,7 +107,7 @@ class TaskRetrieval:
         searches = [searches_of(task, assistant, bases) for task in assistant.tasks]
         queries = [search.query for own in searches for search in own or () if search.query is not None]
         async with asyncio.TaskGroup() as group:
-            searching = group.create_task(self._retriever.search(question, queries, deadline))
+            searching = group.create_task(self._search(assistant, question, searches, queries, deadline))
             calling = [
                 group.create_task(self._call(assistant, task, question.text, deadline)) for task in assistant.tasks
             ]
@@ -107,12 +118,44 @@ class TaskRetrieval:
             await asyncio.gather(
                 *(
                     self._context(
-                        task, question.text, own, None if search is None else list(search), call.result(), deadline
+                        assistant,
+                        task,
+                        question.text,
+                        own,
+                        None if search is None else list(search),
+                        call.result(),
+                        deadline,
                     )
                     for task, own, search, call in zip(assistant.tasks, found, searches, calling, strict=True)
                 )
             )
         )
+
+    async def _search(
+        self,
+        assistant: Assistant,
+        question: Question,
+        searches: Sequence[Sequence[TaskSearch] | None],
+        queries: Sequence[BaseQuery],
+        deadline: float,
+    ) -> Sequence[BaseResult]:
+        """Search, and search for more hits where those that were found are of too few sources."""
+        results = {id(each.query): each for each in await self._retriever.search(question, queries, deadline)}
+        while assistant.prompt_style == "sources":
+            wider = {
+                id(query): replace(query, max_results=min(MORE * results[id(query)].wanted, MAX_HITS))
+                for own in searches
+                for query in too_few_sources(own or (), results)
+            }
+            if not wider:
+                break
+            found = await self._retriever.search(question, list(wider.values()), deadline)
+            for original, result in zip(wider, found, strict=True):
+                # Earlier hits are kept if this search fails.
+                results[original] = results[original] if result.error else result
+                fetched = result.query.max_results if not result.error else MAX_HITS
+                results[original] = replace(results[original], fetched=fetched)
+        return [replace(results[id(query)], query=query) for query in queries]
 
     async def _call(self, assistant: Assistant, task: Task, question: str, deadline: float) -> _Call | None:
         if not task.http_call_rag:
@@ -133,6 +176,7 @@ class TaskRetrieval:
 
     async def _context(
         self,
+        assistant: Assistant,
         task: Task,
         question: str,
         results: Mapping[str, BaseResult],
@@ -157,20 +201,35 @@ class TaskRetrieval:
             candidate(each.name, hit) for each in given if each.name in results for hit in results[each.name].hits
         ]
         limits = {each.name: each.max_results for each in given}
-        chosen, ranked = await self._ranked(task, question, candidates, limits, deadline)
-        used = fit(chosen, task.max_rag_context_chars, ranked=ranked)
-        if used:
-            text += RELEVANT_CONTEXT + formatted(used)
-        counts: dict[str, int] = {}
-        for each in used:
-            counts[each.base] = counts.get(each.base, 0) + 1
-            passages.append(_passage(each.base, each.hit, counts[each.base], similarity=2 * each.hit.score - 1))
+        models = {result.model for result in results.values() if result.hits}
+        order = partial(self._ranked, task, question, limits=limits, same_model=len(models) < 2, deadline=deadline)
+        if assistant.prompt_style == "sources":
+            chosen, _ = await order(nearest_sources(candidates, max(limits.values(), default=0)))
+            used, selected = fitting_sources(chosen, self._limits)
+            passages += selected
+            text = ""
+            context = STYLE.context(passages)
+        else:
+            chosen, ranked = await order(candidates)
+            used = fit(chosen, task.max_rag_context_chars, ranked=ranked)
+            if used:
+                text += RELEVANT_CONTEXT + formatted(used)
+            passages += _under_headings(used)
+            context = text.strip()
         traces = None if searches is None else [_trace(each, results.get(each.name), chosen, used) for each in searches]
-        trace = TaskTrace(task=task.id, knowledge_bases=traces, http_call=http_call, context=text.strip())
-        return TaskContext(trace, text, passages)
+        trace = TaskTrace(task=task.id, knowledge_bases=traces, http_call=http_call, context=context)
+        is_missing = http_call is None and all(result.is_missing for result in results.values())
+        return TaskContext(trace, text, passages, is_missing)
 
     async def _ranked(
-        self, task: Task, question: str, candidates: list[Candidate], limits: dict[str, int], deadline: float
+        self,
+        task: Task,
+        question: str,
+        candidates: list[Candidate],
+        *,
+        limits: dict[str, int],
+        same_model: bool,
+        deadline: float,
     ) -> tuple[list[Candidate], bool]:
         """The candidates in their order, and whether it is that of a ranking."""
         if not candidates or (task.rerank is None and task.diversity is None):
@@ -180,7 +239,8 @@ class TaskRetrieval:
         try:
             async with asyncio.timeout_at(deadline):
                 if task.diversity is not None:
-                    chosen = capped(await self._ranking.diverse(candidates, task.diversity), limits)
+                    chosen = await self._ranking.diverse(candidates, task.diversity, same_model=same_model)
+                    chosen = capped(chosen, limits)
                     ranked = True
                 if task.rerank is not None:
                     chosen = await self._ranking.reranked(question, chosen, task.rerank)
@@ -189,6 +249,21 @@ class TaskRetrieval:
             metrics.RERANK_FAILURES.inc()
             _log.warning("passages not ranked", error=type(error).__name__)
         return capped(chosen, limits), ranked
+
+
+def too_few_sources(searches: Sequence[TaskSearch], results: Mapping[int, BaseResult]) -> list[BaseQuery]:
+    """The searches of a task to repeat for more hits: together, they have too few sources, and may find others.
+
+    Args:
+        searches: the searches of the task.
+        results: their results so far, by the identity of the search.
+    """
+    queries = [search.query for search in searches if search.query is not None]
+    candidates = [candidate(query.base.body.name, hit) for query in queries for hit in results[id(query)].hits]
+    wanted = max((search.max_results for search in searches), default=0)
+    if len(nearest_sources(candidates, wanted)) >= wanted:
+        return []
+    return [query for query in queries if results[id(query)].may_have_more]
 
 
 def _related(question: Question, results: Sequence[BaseResult]) -> Sequence[BaseResult]:
@@ -211,8 +286,18 @@ def _new(
         base = search.query.base.id
         hits = [hit for hit in result.hits if (base, hit.id) not in seen]
         seen.update((base, hit.id) for hit in hits)
-        own[search.name] = BaseResult(result.query, hits, result.error, result.failure)
+        own[search.name] = replace(result, hits=hits)
     return own
+
+
+def _under_headings(used: Sequence[Candidate]) -> list[ContextPassage]:
+    """The passages of a context as a reply may cite them."""
+    counts: dict[str, int] = {}
+    passages: list[ContextPassage] = []
+    for each in used:
+        counts[each.base] = counts.get(each.base, 0) + 1
+        passages.append(_passage(each.base, each.hit, counts[each.base], similarity=2 * each.hit.score - 1))
+    return passages
 
 
 def _trace(

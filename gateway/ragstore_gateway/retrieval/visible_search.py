@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 from ragstore.filters import where as language
 from ragstore.filters.grammar import InvalidFilter
 from ragstore_client import Where
-from ragstore_gateway.ingestion.revisions import Published, Revisions, document_of, is_current, revision_of
+from ragstore_gateway.ingestion.revisions import Published, Revisions, document_of, is_visible, revision_of
 from ragstore_gateway.vector_stores.ranking import ranked
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, REVISION_KEY, Hit
+from ragstore_gateway.vector_stores.vector_store import MAX_HITS, OWNER_KEY, REVISION_KEY, Hit
 
 SPARE: Final = 5
 """Number of hits fetched beyond the requested ones, for those that are not visible."""
@@ -65,13 +65,15 @@ class VisibleSearch:
     def __init__(self, revisions: Revisions) -> None:
         self._revisions = revisions
 
-    async def search(self, base_id: str, fetch: Fetch, max_results: int) -> FoundChunks:
+    async def search(self, base_id: str, fetch: Fetch, max_results: int, owner: str = "") -> FoundChunks:
         """Find the nearest visible chunks.
 
         Args:
             base_id: the knowledge base.
             fetch: searches its collection.
             max_results: maximum number of visible chunks.
+            owner: marks the chunks of the base in a collection that also has records of others, which are all visible;
+                empty elsewhere.
         """
         limit = min(max_results + SPARE, MAX_HITS)
         since = datetime.now(UTC) - CLOCK_SKEW
@@ -83,8 +85,8 @@ class VisibleSearch:
             hits = await fetch(limit, {REVISION_KEY: {"$nin": sorted(hidden)}} if hidden else None)
             documents = {document_of(hit) for hit in hits}
             current = await self._revisions.current(base_id, documents | set(hidden.values()))
-            visible = [hit for hit in hits if is_current(hit, current)]
-            dropped = [hit for hit in hits if not is_current(hit, current)]
+            visible = [hit for hit in hits if is_visible(hit, current, owner)]
+            dropped = [hit for hit in hits if not is_visible(hit, current, owner)]
             invisible |= {hit.id: hit for hit in dropped}
             if _has_changed(current, confirmed, hidden, since):
                 confirmed = current
@@ -96,7 +98,7 @@ class VisibleSearch:
             before = len(hidden)
             hidden |= await self._hideable(dropped, hidden)
             if len(hidden) == before and limit == MAX_HITS:
-                visible = await self._search_current(base_id, fetch, max_results)
+                visible = await self._search_current(base_id, fetch, max_results, owner)
                 break
             limit = min(GROWTH * limit, MAX_HITS)
         return FoundChunks(visible[:max_results], list(invisible.values()))
@@ -111,14 +113,14 @@ class VisibleSearch:
         chosen = sorted(candidates, key=lambda revision: -counts[revision])[: MAX_HIDDEN - len(hidden)]
         return {revision: candidates[revision] for revision in chosen}
 
-    async def _search_current(self, base_id: str, fetch: Fetch, max_results: int) -> list[Hit]:
+    async def _search_current(self, base_id: str, fetch: Fetch, max_results: int, owner: str) -> list[Hit]:
         """Search for the visible revisions only, so that no foreign chunk fills a page.
 
         Revisions that become visible meanwhile are searched, too.
         """
         limit = min(max_results, MAX_HITS)
         searched: set[str] = set()
-        found: list[Hit] = []
+        found = await fetch(limit, {OWNER_KEY: {"$ne": owner}}) if owner else []
         for _ in range(MAX_ROUNDS):
             visible = await self._revisions.all_current(base_id)
             added = sorted(visible - searched)
@@ -128,7 +130,7 @@ class VisibleSearch:
                 found += await fetch(limit, {REVISION_KEY: {"$in": added[start : start + MAX_REVISIONS]}})
             searched |= visible
         current = await self._revisions.current(base_id, {document_of(hit) for hit in found})
-        return ranked((hit for hit in found if is_current(hit, current)), limit, 0.0)
+        return ranked((hit for hit in found if is_visible(hit, current, owner)), limit, 0.0)
 
 
 def narrowed(where: Where | None, clause: Where | None) -> Where | None:

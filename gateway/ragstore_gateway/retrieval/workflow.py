@@ -100,16 +100,18 @@ def searches_of(
     Returns:
         The searches; None if the task searches no knowledge base.
     """
+    # One passage of each source: others may have several among the nearest.
+    chooses = task.rerank is not None or task.diversity is not None or assistant.prompt_style == "sources"
     if task.knowledge_bases:
         return [
-            _search(each.name, each.max_results, each.min_score, task, bases.get(each.name))
+            _search(each.name, each.max_results, each.min_score, task, bases.get(each.name), chooses=chooses)
             for each in task.knowledge_bases
         ]
     if not task.enable_workflow_rag:
         return None
     defaults = task.rag_defaults or RagDefaults()
     return [
-        _search(each.name, defaults.max_results, defaults.min_score, task, bases.get(each.name))
+        _search(each.name, defaults.max_results, defaults.min_score, task, bases.get(each.name), chooses=chooses)
         for each in assistant.bases
     ]
 
@@ -120,11 +122,18 @@ def _search(
     min_score: float | None,
     task: Task,
     base: Configuration[KnowledgeBase] | None,
+    *,
+    chooses: bool,
 ) -> TaskSearch:
+    """A search of a task.
+
+    Args:
+        chooses: whether passages are chosen among more hits.
+    """
     if base is None:
         return TaskSearch(name, None)
     count = base.body.max_results if max_results is None else max_results
     score = base.body.min_score if min_score is None else min_score
-    chooses = task.rerank is not None or task.diversity is not None
     fetched = min(FAN_OUT * count, MAX_HITS) if chooses else count
-    return TaskSearch(name, BaseQuery(base, max(count, fetched), score), count)
+    query = BaseQuery(base, max(count, fetched), score, with_vectors=task.diversity is not None)
+    return TaskSearch(name, query, count)

@@ -22,12 +22,15 @@ class Chunking(Struct, frozen=True):
         size: maximum size of a chunk, in units.
         overlap: maximum size of what a chunk repeats of the one before, in units; less than `size`.
         unit: characters, or tokens of o200k_base.
+        with_headings: whether the title and the headings precede the text of a chunk where it is embedded. It changes
+            no span.
     """
 
     strategy: ChunkStrategy = "recursive"
     size: Annotated[int, Meta(ge=1)] = 512
     overlap: Annotated[int, Meta(ge=0)] = 64
     unit: ChunkUnit = "characters"
+    with_headings: bool = False
 
 
 WINDOW: Final = Chunking("window", 800, 100)

@@ -12,6 +12,7 @@ import httpx
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from ragstore.kit.context import current_caller
 from ragstore.settings import KEY_VARIABLE, URL_VARIABLE
 from ragstore_client import AsyncClient
 from ragstore_gateway.settings import Settings, load_store
@@ -67,20 +68,18 @@ class Store:
                 async with self._local.lifespan():
                     yield
 
-    @asynccontextmanager
-    async def client_for(self, sha256: str) -> AsyncIterator[AsyncClient]:
-        """A client with the rights that a caller's key has in a store of this process.
+    def permits(self, collection: str, *, writes: bool) -> bool:
+        """Whether the caller of the current request may use a collection of a store in this process.
 
-        A remote store has keys of its own, so there the client has the rights of the gateway's key.
+        A remote store has keys of its own, which the gateway does not know: all collections are permitted there. So are
+        they to work outside of requests.
 
         Args:
-            sha256: hash of the caller's key, in hexadecimal; empty for a caller without a key.
+            collection: name of the collection.
+            writes: whether it is written.
         """
-        if not self.in_process:
-            yield self.client
-            return
-        async with _client_of(self._local.of_caller(sha256)) as client:
-            yield client
+        caller = current_caller()
+        return not self.in_process or caller is None or self._local.permits(caller, collection, writes)
 
     def mounted(self, gateway: ASGIApp) -> ASGIApp:
         """The gateway's application, with the contract of a store in this process under the store's own paths.

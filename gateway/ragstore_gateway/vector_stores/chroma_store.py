@@ -19,6 +19,7 @@ from ragstore.app import in_process
 from ragstore_client import AsyncClient
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores.engine import Adapter
+from ragstore_gateway.vector_stores.linked_store import LinkedStore
 from ragstore_gateway.vector_stores.names import physical_name
 from ragstore_gateway.vector_stores.ragstore_store import RagstoreStore
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
@@ -118,6 +119,8 @@ def chroma_store(
         async with client.use() as connection:
             yield connection.client
 
+    if parameters.collection is not None:
+        return LinkedStore(use, parameters, dimension, timeout_seconds, "chroma")
     name = physical_name(parameters.collection_name, collection)
     return RagstoreStore(use, name, dimension, timeout_seconds, "chroma")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from ragstore_client import Where
+from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, LinkedVectorStore
 from ragstore_gateway.vector_stores.vector_store import Hit, Record, Vector, VectorStore
 
 
@@ -24,6 +25,11 @@ class DeferredStore:
         self._module = module
         self._open = open_
         self._opened: VectorStore | None = None
+
+    async def describe(self) -> CollectionInfo | None:
+        """Describe a collection that others fill; see `LinkedVectorStore`."""
+        store = await self._store()
+        return await store.describe() if isinstance(store, LinkedVectorStore) else None
 
     async def create(self) -> None:
         """Create the collection."""

@@ -20,7 +20,7 @@ _DECLARED: Final = (
     Engine("in-memory", InMemoryParameters),
     Engine("chroma", ChromaParameters, f"{__package__}.chroma_store"),
     Engine("pgvector", PgvectorParameters, f"{__package__}.pgvector_store"),
-    Engine("qdrant", QdrantParameters, f"{__package__}.qdrant_store", "qdrant", "qdrant_client"),
+    Engine("qdrant", QdrantParameters, f"{__package__}.qdrant_adapter", "qdrant", "qdrant_client"),
     Engine(
         "elasticsearch",
         ElasticsearchParameters,

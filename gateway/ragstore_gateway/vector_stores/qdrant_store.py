@@ -43,7 +43,6 @@ from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.vector_stores import filters
-from ragstore_gateway.vector_stores.engine import Adapter
 from ragstore_gateway.vector_stores.failures import StoreErrors, check_dimension, dimension_mismatch, empty_if_missing
 from ragstore_gateway.vector_stores.filters import All, Compared, Either, Filter, Not, OneOf
 from ragstore_gateway.vector_stores.names import field_name, metadata_key, physical_name
@@ -351,9 +350,6 @@ class QdrantStore:
             return self._errors.rejected(problem, error)
         make = self._errors.rejected if error.code() in _REJECTIONS else self._errors.unavailable
         return make(f"responds with the gRPC status {error.code().name}", error)
-
-
-ADAPTER: Final = Adapter(connect_qdrant, QdrantStore)
 
 
 def _payload(record: Record) -> dict[str, object]:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from ragstore.filters import where as language
 from ragstore.filters.grammar import InvalidFilter
 from ragstore.kit.errors import FieldError, ServiceError
@@ -13,8 +15,9 @@ from ragstore_client import AsyncClient, HnswParameters, NewDocument, NotFound, 
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.vector_stores import filters
 from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch, empty_if_missing
+from ragstore_gateway.vector_stores.linked_collection import scalars
 from ragstore_gateway.vector_stores.ranking import cosine_relevance, relevance, search_ranked
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 DIMENSION_KEY: Final = "gateway_dimension"
@@ -90,7 +93,7 @@ class RagstoreStore:
         async def fetch(count: int) -> list[Hit]:
             found = await client.query(self._name, query, top_k=count, where=where)
             return [
-                Hit(match.id, match.text, relevance(match.score), _scalars(match.metadata)) for match in found.results
+                Hit(match.id, match.text, relevance(match.score), scalars(match.metadata)) for match in found.results
             ]
 
         with empty_if_missing():
@@ -107,7 +110,7 @@ class RagstoreStore:
             async with self._calls() as client:
                 found = await client.get_documents(self._name, list(ids), include_embeddings=True)
                 return [
-                    Hit(each.id, each.text, cosine_relevance(query, each.embedding), _scalars(each.metadata))
+                    compared(query, each.id, each.text, each.embedding, each.metadata)
                     for each in found
                     if each.embedding is not None
                 ]
@@ -164,6 +167,13 @@ class RagstoreStore:
         return None
 
 
-def _scalars(metadata: Mapping[str, object]) -> dict[str, MetadataValue]:
-    """Metadata without lists, which only foreign documents have: one of them must not fail the search."""
-    return {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}
+def compared(query: Vector, id: str, text: str, embedding: Sequence[float], metadata: Mapping[str, object]) -> Hit:
+    """A record as a hit, by its own vector.
+
+    Args:
+        query: the vector of the question, of length 1 or zeros.
+        id: the record's id.
+        embedding: its vector, of any length.
+    """
+    vector = unit_vector(np.asarray(embedding, dtype=np.float32), len(query))
+    return Hit(id, text, cosine_relevance(query, vector), scalars(metadata), vector=vector)

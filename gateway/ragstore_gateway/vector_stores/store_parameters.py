@@ -20,6 +20,14 @@ Name = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$(?!\n)", description="1 to 63 letters, digits and _.-")
 ]
 
+LinkedName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[^\x00-\x1f/\x7f]{1,255}$(?!\n)", description="1 to 255 characters, without / and control characters"
+    ),
+]
+FieldName = Annotated[str, Meta(max_length=255, description="name of a metadata field")]
+
 DEFAULT_PREFIX: Final = "eddi_kb"
 
 
@@ -39,18 +47,46 @@ class Parameters(Struct, frozen=True, kw_only=True, rename="camel"):
         return ""
 
 
-class RagstoreParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
-    """`ragstore` has no parameters: it is the store of the gateway."""
+class LinkableParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of an engine whose existing collections a base can search. None of them is EDDI's.
+
+    Attributes:
+        collection: an existing collection that others fill; the base searches it. None for collections of the base.
+        text_field: the field that has the text of a record; empty for the engine's own.
+        title_field: the field that has the title.
+        url_field: the field that has the URL.
+    """
+
+    of_collections: ClassVar[frozenset[str]] = frozenset({"collection", "textField", "titleField", "urlField"})
+    collection: LinkedName | None = None
+    text_field: FieldName = ""
+    title_field: FieldName = "title"
+    url_field: FieldName = "url"
+
+
+class RagstoreParameters(LinkableParameters, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `ragstore`, the store of the gateway.
+
+    Attributes:
+        shared: whether the base stores its documents in `collection`, beside the records of others.
+    """
+
+    shared: bool = False
+
+    @property
+    def problem(self) -> str:
+        """A shared collection without its name."""
+        return "shared needs collection" if self.shared and self.collection is None else ""
 
 
 class InMemoryParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     """`in-memory` has no parameters."""
 
 
-class ChromaParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
+class ChromaParameters(LinkableParameters, frozen=True, kw_only=True, rename="camel"):
     """Parameters of `chroma`. `apiKey` is not EDDI's."""
 
-    of_collections: ClassVar[frozenset[str]] = frozenset({"collectionName"})
+    of_collections: ClassVar[frozenset[str]] = LinkableParameters.of_collections | {"collectionName"}
     base_url: Url = "http://localhost:8000"
     tenant_name: Annotated[Name, Meta(min_length=3)] = "default_tenant"
     database_name: Annotated[Name, Meta(min_length=3)] = "default_database"
@@ -76,10 +112,10 @@ class PgvectorParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     ssl_mode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] = "prefer"
 
 
-class QdrantParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
-    """Parameters of `qdrant`. The port is that of gRPC."""
+class QdrantParameters(LinkableParameters, frozen=True, kw_only=True, rename="camel"):
+    """Parameters of `qdrant`. The port is that of gRPC. The text of a linked collection is in `text` by default."""
 
-    of_collections: ClassVar[frozenset[str]] = frozenset({"collectionName"})
+    of_collections: ClassVar[frozenset[str]] = LinkableParameters.of_collections | {"collectionName"}
     host: Host = "localhost"
     port: Port = 6334
     api_key: SecretReference | None = None

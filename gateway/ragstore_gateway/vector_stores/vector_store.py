@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -19,6 +19,13 @@ DOCUMENT_KEY = "document_id"
 
 REVISION_KEY = "revision"
 """Metadata key of the ingestion that wrote a chunk. Every record has it."""
+
+
+DOCUMENT_NAME_KEY = "document_name"
+"""Metadata key of the name of the document that a chunk belongs to."""
+
+OWNER_KEY = "gateway_collection"
+"""Metadata key of the chunks of a base in a collection that also has records of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,7 @@ class Hit:
         score: its relevance, (1 + cosine) / 2, from 0 to 1, in every store.
         rank: its place among the hits of several knowledge bases, which may have different models: a higher one is
             better. A vector store leaves it at 0.
+        vector: its embedding, of length 1 or zeros, where the engine has returned it.
     """
 
     id: str
@@ -52,6 +60,7 @@ class Hit:
     score: float
     metadata: Mapping[str, MetadataValue]
     rank: float = 0.0
+    vector: Vector | None = field(default=None, compare=False, repr=False)
 
     @property
     def place(self) -> tuple[float, float, str]:
@@ -111,7 +120,7 @@ class VectorStore(Protocol):
             ids: at most `MAX_HITS` different ids. An id without a record is skipped.
 
         Returns:
-            The records as hits, in any order.
+            The records as hits, in any order, with their vectors where the engine returns them.
 
         Raises:
             DimensionMismatch: the vector has another dimension.

@@ -20,9 +20,15 @@ from ragstore_gateway.vector_stores.deferred_store import DeferredStore
 from ragstore_gateway.vector_stores.engine import Adapter, Engine
 from ragstore_gateway.vector_stores.engines import ENGINES
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryCollection, InMemoryStore
+from ragstore_gateway.vector_stores.linked_collection import LinkedVectorStore
+from ragstore_gateway.vector_stores.linked_store import LinkedStore, SharedStore
 from ragstore_gateway.vector_stores.ragstore_store import RagstoreStore
 from ragstore_gateway.vector_stores.shared_client import SharedClient
-from ragstore_gateway.vector_stores.store_parameters import InMemoryParameters, Parameters
+from ragstore_gateway.vector_stores.store_parameters import (
+    InMemoryParameters,
+    Parameters,
+    RagstoreParameters,
+)
 from ragstore_gateway.vector_stores.vector_store import VectorStore
 
 TIMEOUT_SECONDS: Final = 30.0
@@ -83,11 +89,11 @@ class VectorStores:
         self._ragstore = ragstore
         self._timeout_seconds = timeout_seconds
         memory: dict[str, InMemoryCollection] = {}
-        self._own: dict[str, Callable[[str, int], VectorStore]] = {
-            "ragstore": lambda name, dimension: RagstoreStore(self._own_store, name, dimension, timeout_seconds),
-            "in-memory": lambda name, dimension: InMemoryStore(memory, name, dimension),
+        self._own: dict[str, Callable[[Any, str, int], VectorStore]] = {
+            "ragstore": self._open_ragstore,
+            "in-memory": lambda _, name, dimension: InMemoryStore(memory, name, dimension),
         }
-        """The engines without a module: how to open a collection by its name and dimension."""
+        """The engines without a module: how to open a collection by its parameters, name and dimension."""
         self._clients: dict[bytes, SharedClient[Any]] = {}
         self._imported: set[str] = set()
 
@@ -117,6 +123,23 @@ class VectorStores:
         self.validate(store_type, parameters, path)
         self._secrets.check_readable(parameters, f"{path}.storeParameters")
 
+    def open_linked(self, store_type: str, parameters: Mapping[str, object], collection: str) -> LinkedVectorStore:
+        """Open a collection that others fill, to describe it; see `open`.
+
+        Args:
+            store_type: the store.
+            parameters: its parameters, which name the collection.
+            collection: name of the collection in the gateway.
+
+        Raises:
+            DriverMissing: the store's driver is not installed.
+            InvalidRequest: the parameters are not valid, or the store's collections cannot be linked.
+        """
+        store = self.open(store_type, parameters, collection, 0)
+        if not isinstance(store, LinkedVectorStore):
+            raise InvalidRequest.at("$.storeType", "Collections of this store cannot be linked")
+        return store
+
     def open(self, store_type: str, parameters: Mapping[str, object], collection: str, dimension: int) -> VectorStore:
         """Open a collection. Nothing is sent, and the collection need not exist.
 
@@ -136,7 +159,7 @@ class VectorStores:
             raise DriverMissing(str(error)) from None
         converted = convert_parameters(engine.parameters, parameters, "$.storeParameters", self._secrets)
         if not engine.module:
-            return self._own[engine.name](collection, dimension)
+            return self._own[engine.name](converted, collection, dimension)
 
         def open_() -> VectorStore:
             self._imported.add(engine.module)
@@ -145,6 +168,14 @@ class VectorStores:
             return adapter.open(client, converted, collection, dimension, self._timeout_seconds)
 
         return open_() if engine.module in self._imported else DeferredStore(engine.module, open_)
+
+    def _open_ragstore(self, parameters: RagstoreParameters, collection: str, dimension: int) -> VectorStore:
+        client, timeout = self._own_store, self._timeout_seconds
+        if parameters.collection is None:
+            return RagstoreStore(client, collection, dimension, timeout)
+        if parameters.shared:
+            return SharedStore(client, parameters, collection, dimension, timeout)
+        return LinkedStore(client, parameters, dimension, timeout)
 
     @asynccontextmanager
     async def _own_store(self) -> AsyncIterator[AsyncClient]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
@@ -12,36 +11,39 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
 from msgspec import UNSET
 
-from ragstore.kit.auth.name_patterns import NamePatterns
-from ragstore.kit.context import current_request, record_write, renew_deadline
+from ragstore.kit.context import current_request, renew_deadline
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import Forbidden, InvalidRequest, ServiceError
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.numbers import whole_number
 from ragstore.kit.openapi import ERRORS, without_marks
-from ragstore_client import AsyncClient, ProblemError, RagstoreError
 from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.api.piecewise import piecewise
 from ragstore_gateway.chat.headers import CREDENTIALS, request_headers
-from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.routes import EMBEDDING_ERRORS
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.errors import (
+    CollectionReadOnly,
+    DatabaseUnavailable,
     ModelNotFound,
     NotConfigured,
+    OtherEmbeddingModel,
+    QueueFull,
     StoreUnavailable,
     TokenRateExceeded,
     UpstreamFailed,
     UpstreamTimeout,
     UpstreamUnreachable,
 )
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.metrics import FAILURES
+from ragstore_gateway.extraction.text_builder import clean
 from ragstore_gateway.fetching.errors import (
     AddressRefused,
     FetchTimeout,
     ModelBusy,
-    OtherEmbeddingModel,
     PageUnavailable,
     ResponseInvalid,
     ResponseTooLarge,
@@ -56,10 +58,7 @@ from ragstore_gateway.fetching.errors import (
     UrlRefused,
 )
 from ragstore_gateway.keys import GATEWAY_KEYS, READER, key_of, visible_bases
-from ragstore_gateway.plain_collections.index import Indexer, OtherModel, Text
-from ragstore_gateway.settings import Settings, variable
-from ragstore_gateway.splitting.chunk import WINDOW
-from ragstore_gateway.store.store import Store
+from ragstore_gateway.settings import Settings
 from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.pages import Page
 from ragstore_gateway.web.schemas import (
@@ -75,16 +74,18 @@ from ragstore_gateway.web.schemas import (
     UnreadSource,
     Urls,
 )
+from ragstore_gateway.web.stored_sources import StoredSource, StoredSources
 from ragstore_gateway.web.summaries import SourceText, SummaryTask
 
 WebDependency = SkipValidation[NamedDependency[Web]]
-StoreDependency = SkipValidation[NamedDependency[Store]]
-EmbedderDependency = SkipValidation[NamedDependency[Embedder]]
+StoredSourcesDependency = SkipValidation[NamedDependency[StoredSources]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
 MAX_RESULTS: Final = 50
 TEXT_URL: Final = "text"
 """The URL of a source that is the text of the request."""
+
+PLAIN: Final = MEDIA_TYPES["text"]
 
 WRITER: Final = "writer"
 
@@ -113,6 +114,9 @@ SUMMARY_ERRORS: Final = (
     TokenRateExceeded,
     StoreUnavailable,
     OtherEmbeddingModel,
+    CollectionReadOnly,
+    DatabaseUnavailable,
+    QueueFull,
 )
 
 _extract: Final = msgspec.json.Decoder(ExtractRequest | Urls)
@@ -202,8 +206,7 @@ async def search(
 async def summarize(
     request: Request[Any, Any, Any],
     web: WebDependency,
-    store: StoreDependency,
-    embedder: EmbedderDependency,
+    stored_sources: StoredSourcesDependency,
     settings: SettingsDependency,
 ) -> Response[SummarizeResponse]:
     """Summarize pages or a text with the upstream's model, which cites its sources as `[1]`.
@@ -213,26 +216,28 @@ async def summarize(
     body = decoded(_summarize, await request.body(), JSON)
     _check(body)
     max_words = whole_number(body.max_words, "$.max_words")
+    base_id = ""
     if body.store:
         _require_writer(request)
-        _require_collection(body.collection, store, settings, visible_bases(request.scope))
+        # First, so that a base that cannot be used costs no tokens.
+        base_id = await stored_sources.base_id(body.collection, visible_bases(request.scope))
     web.summarizer.check()
     renew_deadline(web.summary_seconds)
     async with CallerWatch(request.receive):
         pages = [] if body.urls is UNSET else await web.pages.read(list(dict.fromkeys(body.urls)))
         sources = _sources(body, pages)
-        # First, so that a collection that cannot be used costs no tokens.
         key = key_of(request.scope)
-        chunks: list[int] = []
-        if body.store:
-            async with store.client_for("" if key is None else key.sha256) as client:
-                chunks = await _ingest(sources, body.collection, client, embedder)
+        stored: list[StoredSource] = []
+        if base_id:
+            stored = [await stored_sources.ingest(base_id, *_document(source)) for source in sources]
         summary = await web.summarizer.summarize(
             sources,
             SummaryTask(body.query.strip(), max_words, body.lang),
             _upstream_headers(request, web, settings),
             "" if key is None else key.name,
         )
+        if stored:
+            stored = await stored_sources.ended(base_id, stored)
     listed = [
         SummarySource(
             number,
@@ -240,7 +245,7 @@ async def summarize(
             source.title,
             cited=number in summary.cited,
             truncated=number in summary.truncated,
-            chunks=chunks[number - 1] if chunks else UNSET,
+            **_outcome(stored[number - 1] if stored else None),
         )
         for number, source in enumerate(sources, 1)
     ]
@@ -300,24 +305,6 @@ def _require_writer(request: Request[Any, Any, Any]) -> None:
         raise Forbidden(f"The key's role is '{key.scope.role}'; store needs '{WRITER}'")
 
 
-def _require_collection(collection: str, store: Store, settings: Settings, visible: NamePatterns) -> None:
-    """Check that texts may be stored in a collection, as far as the gateway decides that.
-
-    Args:
-        visible: the names that the key may use. They are those of knowledge bases and of plain collections.
-
-    Raises:
-        Forbidden: it belongs to a knowledge base, the key is limited to other names, or it is none of those of a remote
-            store that the settings allow.
-    """
-    if not visible.matches(collection):
-        raise Forbidden("The key may not write to a collection of this name")
-    if collection.startswith(settings.collection_prefix):
-        raise Forbidden("The collection belongs to a knowledge base: ingest documents into the base instead")
-    if not store.in_process and collection not in settings.allowed_summary_collections:
-        raise Forbidden(f"The collection is none of {variable('summary_collections')}")
-
-
 def _sources(body: SummarizeRequest, pages: Sequence[Page]) -> list[SourceText]:
     """The sources that could be read.
 
@@ -325,57 +312,27 @@ def _sources(body: SummarizeRequest, pages: Sequence[Page]) -> list[SourceText]:
         ServiceError: none could be; it is the error of the first one.
     """
     if isinstance(body.text, str):
-        return [SourceText(TEXT_URL, "", body.text.strip())]
+        text = body.text.strip()
+        return [SourceText(TEXT_URL, "", text, Extracted(clean(text), PLAIN))]
     sources = [
-        SourceText(page.url, page.extracted.title, page.extracted.text) for page in pages if page.extracted is not None
+        SourceText(page.url, page.extracted.title, page.extracted.text, page.extracted)
+        for page in pages
+        if page.extracted is not None
     ]
     if not sources:
         raise next(page.error for page in pages if page.error is not None)
     return sources
 
 
-async def _ingest(sources: Sequence[SourceText], collection: str, client: AsyncClient, embedder: Embedder) -> list[int]:
-    """Ingest sources, with the rights of the client.
-
-    Returns:
-        The number of chunks of each.
-
-    Raises:
-        Forbidden: the client may not write the collection.
-        InvalidRequest: no collection can have this name.
-        OtherEmbeddingModel: the collection has vectors of another model.
-        StoreUnavailable: the store failed.
-        ServiceError: the texts could not be embedded.
-    """
-    indexer = Indexer(
-        client,
-        collection,
-        lambda texts: embedder.embed(texts, "document"),
-        embedder.name,
-        chunk_size=WINDOW.size,
-        overlap=WINDOW.overlap,
-    )
-    record_write(collection)
-    try:
-        await indexer.open()
-        return [(await indexer.index(_document(source))).chunks for source in sources]
-    except OtherModel as error:
-        raise OtherEmbeddingModel(str(error)) from None
-    except ProblemError as error:
-        if error.status == 403:
-            raise Forbidden(f"The key may not store in this collection: {error.detail}") from None
-        if error.status != 400:
-            raise StoreUnavailable(f"The pages could not be stored: {type(error).__name__}") from error
-        raise InvalidRequest.at("$.collection", "No collection can have this name") from None
-    except RagstoreError as error:
-        raise StoreUnavailable(f"The pages could not be stored: {type(error).__name__}") from error
+def _document(source: SourceText) -> tuple[str, Extracted]:
+    return "" if source.url == TEXT_URL else source.url, source.extracted
 
 
-def _document(source: SourceText) -> Text:
-    if source.url == TEXT_URL:
-        name = f"{TEXT_URL}:{hashlib.sha256(source.text.encode()).hexdigest()[:16]}"
-        return Text(name, source.text, TEXT_URL)
-    return Text(source.url, source.text, source.title or source.url)
+def _outcome(stored: StoredSource | None) -> dict[str, Any]:
+    """The fields of a source that was ingested."""
+    if stored is None:
+        return {}
+    return {"ingestion_id": stored.ingestion_id, "chunks": UNSET if stored.chunks is None else stored.chunks}
 
 
 def _upstream_headers(request: Request[Any, Any, Any], web: Web, settings: Settings) -> Any:

@@ -93,7 +93,7 @@ class SummarizeRequest(Struct, frozen=True, forbid_unknown_fields=True):
         Language, Meta(description="The summary's language, such as `sv`; empty for that of the sources.")
     ] = ""
     store: Annotated[bool, Meta(description="Whether the texts are ingested, too. It needs the role `writer`.")] = False
-    collection: Annotated[str, Meta(description="The collection that they are ingested in.")] = "memory"
+    collection: Annotated[str, Meta(description="Name of the knowledge base that they are ingested in.")] = "memory"
 
 
 class SummarySource(Struct, frozen=True, omit_defaults=True):
@@ -104,7 +104,10 @@ class SummarySource(Struct, frozen=True, omit_defaults=True):
     title: Annotated[str, Meta(description="Its title; empty if it is not known.")]
     cited: Annotated[bool, Meta(description="Whether the summary cites it.")]
     truncated: Annotated[bool, Meta(description="Whether it was too long, so that the model read its beginning.")]
-    chunks: Annotated[int | UnsetType, Meta(description="With `store`, the number of chunks ingested.")] = UNSET
+    ingestion_id: Annotated[str | UnsetType, Meta(description="With `store`, the id of its ingestion.")] = UNSET
+    chunks: Annotated[
+        int | UnsetType, Meta(description="With `store`, the number of its chunks, if its ingestion is complete.")
+    ] = UNSET
 
 
 class UnreadSource(Struct, frozen=True):

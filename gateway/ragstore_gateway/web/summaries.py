@@ -18,8 +18,11 @@ from ragstore_gateway.chat.body import UNREADABLE
 from ragstore_gateway.chat.citations import MAX_CHARACTERS, checked_citations
 from ragstore_gateway.chat.relay import read_all
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
+from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.fetching.errors import ModelBusy, SummaryFailed
-from ragstore_gateway.plain_collections.memory import CUT_MARK
+
+CUT_MARK: Final = "\n...\n"
+"""End of a source that was cut."""
 
 CHAT_PATH: Final = "/chat/completions"
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
@@ -47,6 +50,7 @@ class SourceText:
     url: str
     title: str
     text: str
+    extracted: Extracted
 
 
 @dataclass(frozen=True, slots=True)

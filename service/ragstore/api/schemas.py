@@ -370,7 +370,12 @@ class HealthDetails(Struct, frozen=True):
     store: Annotated[Literal["embedded", "remote"], Meta(description="The kind of Chroma in use.")]
     chroma_version: Annotated[str | None, Meta(description="Chroma's version; null if it did not respond.")]
     storage_bytes: Annotated[
-        int | None, Meta(description="Size of embedded Chroma's database in bytes, without its index files.")
+        int | None,
+        Meta(
+            description="Size of embedded Chroma's database in bytes, without its index files. Null over a Chroma "
+            "server, which does not report its size, if Chroma did not respond, and for keys that do not see all "
+            "collections."
+        ),
     ]
     reserved_prefixes: Annotated[
         dict[str, bool],

@@ -45,7 +45,7 @@ from ragstore.chroma.operations import (
     ReplaceMetadata,
     UpsertRecords,
 )
-from ragstore.chroma.records import Column, Records
+from ragstore.chroma.records import Column, Records, to_matrix
 from ragstore.chroma.search import CollectionSearch
 from ragstore.chroma.steps import (
     MAX_PAGE,
@@ -69,7 +69,7 @@ from ragstore.filters.values import Scalar
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.weak_registry import WeakRegistry
 from ragstore.model.collections import DEFAULT_HNSW, SPACE, Collection, Distance, HnswParameters, StoreStatus
-from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
+from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmbeddings, Write
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
     CollectionMetadata,
@@ -219,6 +219,17 @@ class ChromaStore:
 
         return await self._cache.with_collection(name, read)
 
+    async def get_embeddings(self, name: str, ids: list[str]) -> StoredEmbeddings:
+        """Read the embeddings of documents by their ids, without those that do not exist."""
+
+        async def read(collection: Collection) -> StoredEmbeddings:
+            if not ids:
+                return StoredEmbeddings([], to_matrix(None))
+            found = await self.backend.call(GetRecords(collection.id, ids, columns=("embeddings",), in_order=False))
+            return StoredEmbeddings(found.ids, to_matrix(None) if found.embeddings is None else found.embeddings)
+
+        return await self._cache.with_collection(name, read)
+
     async def get_metadata_values(self, name: str, key: str) -> set[str]:
         """Get the distinct values of a metadata key, as JSON."""
 
@@ -267,7 +278,7 @@ class ChromaStore:
 
         async def query(collection: Collection) -> CollectionMatches | None:
             found = await self._search.query_exact(collection, queries, max_matches, ids)
-            return None if found is None else CollectionMatches(collection, found)
+            return None if found is None else CollectionMatches(collection, found.matches, found.compared)
 
         return await self._cache.with_collection(name, query)
 

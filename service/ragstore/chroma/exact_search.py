@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,18 @@ MAX_ATTEMPTS: Final = 3
 """How often a search is repeated because a result was changed or deleted before it was read."""
 
 _ALL: Final[tuple[Column, ...]] = ("documents", "metadatas", "embeddings")
+
+
+class FewMatches(NamedTuple):
+    """The results of queries with a filter that few documents match.
+
+    Attributes:
+        matches: the results of each query.
+        compared: number of documents that match the filter.
+    """
+
+    matches: list[Matches]
+    compared: int
 
 
 @dataclass(slots=True)
@@ -81,7 +93,7 @@ class ExactSearch:
 
     async def nearest_of_few(
         self, collection: Collection, queries: Sequence[Query], max_matches: int
-    ) -> list[Matches] | None:
+    ) -> FewMatches | None:
         """The nearest documents of each query, if few documents match.
 
         Args:
@@ -100,7 +112,8 @@ class ExactSearch:
         columns: tuple[Column, ...] = _ALL if in_one_call else ("embeddings",)
         for _ in range(MAX_ATTEMPTS):
             found = await self._backend.call(_get(collection, condition, limit=max_matches + 1, columns=columns))
-            if len(found.ids) > max_matches:
+            compared = len(found.ids)
+            if compared > max_matches:
                 return None
             if in_one_call:
                 break
@@ -112,7 +125,8 @@ class ExactSearch:
                 break
         else:
             found = await self._backend.call(_get(collection, condition, limit=max_matches, columns=_ALL))
-        return [_matches(query, found, collection) for query in queries]
+            compared = len(found.ids)
+        return FewMatches([_matches(query, found, collection) for query in queries], compared)
 
     async def ids_or_count(self, collection: Collection, condition: Condition) -> list[str] | int:
         """The matches' ids; without a filter only their number, which Chroma returns faster."""

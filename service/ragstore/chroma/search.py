@@ -13,7 +13,7 @@ from prometheus_client import Counter
 
 from ragstore.chroma.backend import Backend
 from ragstore.chroma.errors import RecordGone, wrong_dimension
-from ragstore.chroma.exact_search import ExactSearch
+from ragstore.chroma.exact_search import ExactSearch, FewMatches
 from ragstore.chroma.operations import QueryRecords
 from ragstore.chroma.query_groups import group_for_calls
 from ragstore.chroma.records import MAX_FLOAT32, Column, QueryResult
@@ -75,7 +75,7 @@ class CollectionSearch:
 
     async def query_exact(
         self, collection: Collection, queries: Sequence[Query], max_matches: int, ids: list[str] | None = None
-    ) -> list[Matches] | None:
+    ) -> FewMatches | None:
         """The nearest documents of each query, by comparison with every match.
 
         Args:
@@ -91,9 +91,9 @@ class CollectionSearch:
             InvalidDocuments: the norm of a query is beyond what Chroma can compute.
         """
         if _is_unwritten(collection, queries):
-            return [Matches([], [], [], [], None) for _ in queries]
+            return FewMatches([Matches([], [], [], [], None) for _ in queries], 0)
         if ids is not None:
-            return await self._exact.nearest(collection, queries, ids)
+            return FewMatches(await self._exact.nearest(collection, queries, ids), len(ids))
         return await self._exact.nearest_of_few(collection, queries, max_matches)
 
     async def _call(self, operation: QueryRecords, condition: Condition) -> list[QueryResult]:

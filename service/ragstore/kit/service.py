@@ -79,6 +79,8 @@ class Service:
         variables: prefix of its environment variables.
         backend: name of the backend whose time is measured in each request.
         resource: name of the field that holds the resource in an audit record.
+        budget_share: the memory divided by the budget of bytes, by default. It is larger than `MEMORY_SHARE` where
+            child processes need memory, too.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Service:
     variables: str
     backend: str = "backend"
     resource: str = "resource"
+    budget_share: int = MEMORY_SHARE
 
     def check_access(self, settings: ServerSettings) -> None:
         """Check that a service which other machines reach has keys, or is open by intention.
@@ -99,6 +102,10 @@ class Service:
                 f"{self.variables}KEYS_FILE, or {self.variables}ALLOW_OPEN=true if everyone who reaches the service "
                 "may read and delete everything"
             )
+
+    def budget_bytes(self, settings: ServerSettings) -> int:
+        """Maximum size of all bodies in flight, and of the responses that are made or sent."""
+        return settings.max_bytes_in_flight or usable_memory_bytes() // self.budget_share
 
     def tracing(self) -> Tracing | None:
         """Traces, if OpenTelemetry's variables set a destination. Only then is OpenTelemetry loaded."""
@@ -194,7 +201,7 @@ class Service:
         # The creation time of each series would double the number of series.
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the client leaves it untyped
         budget = ByteBudget(
-            settings.max_bytes_in_flight or usable_memory_bytes() // MEMORY_SHARE,
+            self.budget_bytes(settings),
             settings.request_timeout_seconds,
             rejections(self.name),
         )

@@ -14,6 +14,15 @@ T = TypeVar("T")
 SLICE_SECONDS: Final = 0.005
 """Length of a slice, after which the computation waits for the event loop. One step may make it longer."""
 
+REST_SECONDS: Final = 0.002
+"""Pause after a step that is longer than a slice. A request that waited is read, processed and sent in several turns of
+the event loop. With `sleep(0)` the next long step would begin between them, so that such a request waited for two."""
+
+
+async def rest() -> None:
+    """Let requests that waited for a long step of a computation run before the next step."""
+    await asyncio.sleep(REST_SECONDS)
+
 
 class TimeSlices:
     """Runs computations in slices. Callers, and the computations of each, take turns: there is one slice at a time."""
@@ -34,12 +43,12 @@ class TimeSlices:
             async with self._turn.slot():
                 ends = time.perf_counter() + SLICE_SECONDS
                 try:
-                    while time.perf_counter() < ends:
+                    while (now := time.perf_counter()) < ends:
                         next(steps)
                 except StopIteration as stop:
                     result: T = stop.value
                     return result
-                await asyncio.sleep(0)
+                await (rest() if now > ends + SLICE_SECONDS else asyncio.sleep(0))
 
 
 def run_whole(steps: Generator[None, None, T]) -> T:

@@ -97,6 +97,19 @@ class Documents:
     embeddings: Matrix | None
 
 
+@dataclass(frozen=True, slots=True)
+class StoredEmbeddings:
+    """Embeddings that were read, in any order.
+
+    Attributes:
+        ids: n ids.
+        rows: matrix of shape (n, dimension).
+    """
+
+    ids: list[str]
+    rows: Matrix
+
+
 class Document(Struct, frozen=True, omit_defaults=True):
     """A stored document."""
 

@@ -87,10 +87,12 @@ class CollectionMatches:
     Attributes:
         collection: the collection at the time of the queries.
         matches: the results, one for each query.
+        compared: number of documents that match the filter, after an exact query.
     """
 
     collection: Collection
     matches: list[Matches]
+    compared: int = 0
 
 
 class Match(Struct, frozen=True, omit_defaults=True):

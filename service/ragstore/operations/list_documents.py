@@ -9,13 +9,19 @@ from typing import Final
 
 import msgspec
 
-from ragstore.errors import InvalidCursor
+from ragstore.errors import InvalidCursor, TooManyMatches
 from ragstore.model.documents import Document, DocumentPage, Documents, Selection
+from ragstore.store.list_memory import MAX_IDS
 from ragstore.store.protocol import Store
 
 MAX_SHIFT: Final = 1000
 """How far before its position the document of a cursor is looked for, because documents before it were deleted. Then
 all ids are read."""
+
+
+MAX_MATCHES: Final = MAX_IDS
+"""Maximum number of matches of a filter whose later pages by offset have a total. More ids are not remembered, and each
+page would read all of them: 500,000 of 1,000,000 documents in 4.5 s (Chroma 1.5.9)."""
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):
@@ -80,6 +86,7 @@ async def list_page(store: Store, collection: str, selection: Selection, page: P
     Raises:
         CollectionNotFound: the collection does not exist.
         InvalidCursor: the document of the cursor is gone.
+        TooManyMatches: the page has an offset, and too many documents match its filter for a total.
     """
     if page.after is not None:
         return await _page_after(store, collection, selection, page, page.after)
@@ -97,13 +104,21 @@ async def list_page(store: Store, collection: str, selection: Selection, page: P
 
 
 async def _page_via_ids(store: Store, collection: str, selection: Selection, page: Page) -> DocumentPage:
-    """A page beyond the first. The ids of all matches give the total and the page, so the filter runs only once."""
-    ids = await store.get_ids(collection, selection)
-    ids_of_page = tuple(ids[page.offset : page.offset + page.limit])
-    if not ids_of_page:
-        return DocumentPage([], 0, len(ids))
+    """A page beyond the first. The ids from its offset on give the page and the total, so the filter runs only once.
+
+    Raises:
+        TooManyMatches: there are more than `MAX_MATCHES`.
+    """
+    first = min(page.offset, MAX_MATCHES)
+    ids = await store.get_ids(collection, selection, limit=MAX_MATCHES + 1 - first, offset=first)
+    if first + len(ids) > MAX_MATCHES:
+        raise TooManyMatches(MAX_MATCHES)
+    if not ids:
+        # At most `first` documents match, and the store remembers their ids.
+        return DocumentPage([], 0, len(await store.get_ids(collection, selection)))
+    ids_of_page = tuple(ids[: page.limit])
     documents = await store.get(collection, Selection(ids=ids_of_page), with_embeddings=page.with_embeddings)
-    return _to_page(documents, len(ids), page, last_id=ids_of_page[-1])
+    return _to_page(documents, first + len(ids), page, last_id=ids_of_page[-1])
 
 
 async def _page_after(store: Store, collection: str, selection: Selection, page: Page, cursor: Cursor) -> DocumentPage:

@@ -27,10 +27,10 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from prometheus_client import Counter
 
@@ -39,6 +39,7 @@ from ragstore.model.documents import Selection
 from ragstore.model.queries import CollectionMatches, FilterKey, Matches, Query, group_by_filter
 from ragstore.store.filter_stats import NOT_EXACT, FilterStats, FilterStrategy
 from ragstore.store.layer import StoreLayer
+from ragstore.store.new_filters import Matching, NewFilter, NewFilters
 from ragstore.store.post_filter import PostFilter, PostFiltered
 from ragstore.store.protocol import Store
 
@@ -98,68 +99,8 @@ to search 3,000 of them by their ids (1.5.9)."""
 MAX_FILTERS: Final = 2000
 """Maximum number of filters that statistics are kept of. The least recently used one is dropped."""
 
-COUNT_EVERY: Final = 100
-"""New filters of a collection after which its documents are counted again. Chroma counts 200,000 in 20 ms."""
-
 PLANS: Final = Counter("ragstore_filtered_queries_total", "Filtered query vectors, by how they were run.", ["plan"])
 _PLANS: Final = {plan: PLANS.labels(plan.value) for plan in Plan}
-
-
-Matching: TypeAlias = Literal["few", "some", "many"]
-"""How many documents match a filter: few enough for an exact query, too few for post-filtering, or enough for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewFilters:
-    """The new filters of a collection. The next one is expected to be like them.
-
-    Attributes:
-        latest: how many documents matched the latest one.
-        match_rate: fraction of the documents that matched those that many documents matched, averaged with half the
-            weight for the latest one; None if there was none.
-        documents: number of documents of the collection, as of one of the last `COUNT_EVERY` new filters.
-        count: number of new filters.
-    """
-
-    latest: Matching = "few"
-    match_rate: float | None = None
-    documents: int = 0
-    count: int = 0
-
-    @property
-    def is_count_due(self) -> bool:
-        """Whether the documents of the collection are to be counted."""
-        return self.count % COUNT_EVERY == 0
-
-    def stats(self, top_k: int) -> FilterStats | None:
-        """Statistics for the next one; None if too few of its neighbours are expected to match."""
-        expected = FilterStats("", self.match_rate, {})
-        return expected if expected.is_enough(top_k) else None
-
-    def with_next(self, matching: Matching, match_rate: float | None, documents: int) -> NewFilters:
-        """These and a further one."""
-        if matching != "many" or match_rate is None:
-            match_rate = self.match_rate
-        elif self.match_rate is not None:
-            match_rate = (self.match_rate + match_rate) / 2
-        return NewFilters(matching, match_rate, documents, self.count + 1)
-
-
-@dataclass(frozen=True, slots=True)
-class NewFilter:
-    """The matches of a new filter.
-
-    Attributes:
-        ids: ids of all matches; None if there are too many.
-        seconds: time that it took Chroma to evaluate the filter for them.
-        match_rate: fraction of the documents that match; None if it is unknown.
-        post_filtered: the results of post-filtering, if it was tried meanwhile.
-    """
-
-    ids: list[str] | None
-    seconds: float
-    match_rate: float | None
-    post_filtered: PostFiltered | None
 
 
 class FilterPlanningStore(StoreLayer):
@@ -230,17 +171,35 @@ class FilterPlanningStore(StoreLayer):
             if level == 0 and not queries[0].condition.is_none:
                 level = None
             if level is None:
-                new = await self._look(name, queries, known, limits[1])
-                if new.ids is not None and len(new.ids) <= limits[1]:
-                    found = await self._inner.query_exact(name, queries, limits[1], new.ids)
-                    if found is not None:
-                        return self._note_exact(name, key, queries, found, 0 if len(new.ids) <= limits[0] else 1)
+                found = await self._expecting_few(name, queries, known, limits[1])
+                if found is None:
+                    new = await self._look(name, queries, known, limits[1])
+                    if new.ids is not None and len(new.ids) <= limits[1]:
+                        found = await self._inner.query_exact(name, queries, limits[1], new.ids)
+                if found is not None:
+                    return self._note_exact(name, key, queries, found, 0 if found.compared <= limits[0] else 1)
         found = await (self._query_planned(name, key, queries, new) if is_planned else self._pass(name, queries))
         stats = self._stats_of(name, key, found.collection.id)
         if self._is_exact:
             stats.exact_level = NOT_EXACT
         if not is_planned:
             stats.queries += 1
+        return found
+
+    async def _expecting_few(
+        self, name: str, queries: list[Query], known: FilterStats | None, max_exact_matches: int
+    ) -> CollectionMatches | None:
+        """Run queries with a new filter exactly, without the ids of its matches.
+
+        Returns:
+            The results; None if few matches are not to be expected, or more documents match.
+        """
+        earlier = self._new_filters.get(name)
+        if earlier is None or known is not None or not _is_planned(queries[0]) or not earlier.expects_few:
+            return None
+        found = await self._inner.query_exact(name, queries, max_exact_matches)
+        if found is not None:
+            self._remember(name, earlier.with_next("few", None, earlier.documents))
         return found
 
     async def _look(

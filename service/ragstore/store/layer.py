@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, TypeVar
 from ragstore.filters.values import Scalar
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
-from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
+from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmbeddings, Write
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
@@ -33,6 +33,7 @@ StoreOperation: TypeAlias = Literal[
     "update_documents",
     "get",
     "get_ids",
+    "get_embeddings",
     "get_metadata_values",
     "count",
     "delete",
@@ -145,6 +146,10 @@ class StoreLayer:
         return await self._intercept(
             "get_ids", name, lambda: self._inner.get_ids(name, selection, limit=limit, offset=offset)
         )
+
+    async def get_embeddings(self, name: str, ids: list[str]) -> StoredEmbeddings:
+        """Read the embeddings of documents by their ids, without those that do not exist."""
+        return await self._intercept("get_embeddings", name, lambda: self._inner.get_embeddings(name, ids))
 
     async def get_metadata_values(self, name: str, key: str) -> set[str]:
         """Get the distinct values of a metadata key, as text."""

@@ -56,6 +56,7 @@ READS: Final[frozenset[StoreOperation]] = frozenset(
         "max_batch_size",
         "get",
         "get_ids",
+        "get_embeddings",
         "get_metadata_values",
         "count",
         "query",
@@ -192,7 +193,7 @@ class ListMemory(StoreLayer):
         if known is not None and known.is_whole and await self._is_current(name, known, is_first=is_first):
             self._lists.move_to_end(key)
             return known.ids
-        return (await self._read(key, selection, 0)).ids
+        return (await self._read(key, selection, 0, None)).ids
 
     async def _beginning(self, name: str, selection: Selection, limit: int) -> list[str]:
         """The first ids of a list."""
@@ -210,22 +211,43 @@ class ListMemory(StoreLayer):
             if is_known and await self._is_current(key[0], known, is_inside=is_inside):
                 self._lists.move_to_end(key)
                 return known.page(offset, limit)
-        return (await self._read(key, selection, offset)).page(offset, limit)
+        return (await self._read(key, selection, offset, limit)).page(offset, limit)
 
-    async def _read(self, key: _Key, selection: Selection, offset: int) -> _List:
-        """Read a list, or the block of an offset, and remember it, or the part after the offset if it is too long."""
+    async def _read(self, key: _Key, selection: Selection, offset: int, wanted: int | None) -> _List:
+        """Read a list, or the block of an offset, and remember it, or the part after the offset if it is too long.
+
+        Args:
+            offset: index of the first id that is needed.
+            wanted: number of ids that are needed; None for all of them, however many there are.
+        """
         name, _, number = key
         is_block = number != _WHOLE
         generation, began = self._generation(name), self._clock()
         # Counted first: of a document that is written before the ids are read, the later count is another one.
         total = None if is_block or self._is_exclusive else await self._inner.count(name)
-        first, limit = (number * BLOCK, BLOCK) if is_block else (0, None)
+        first, limit = (number * BLOCK, BLOCK) if is_block else self._range(key, offset, wanted)
         ids = await self._inner.get_ids(name, selection, limit=limit, offset=first)
+        if wanted is not None and first + len(ids) < offset + wanted and len(ids) > MAX_IDS:
+            first, limit = offset, max(MAX_PART, wanted)
+            ids = await self._inner.get_ids(name, selection, limit=limit, offset=first)
         is_end = limit is None or len(ids) < limit
         found = _List(ids, first, is_end, is_block, generation, total, began)
         if self._is_unchanged(name, found, is_inside=True) and self._uncertain.get(name, 0.0) <= self._clock():
             self._remember(key, found, offset)
         return found
+
+    def _range(self, key: _Key, offset: int, wanted: int | None) -> tuple[int, int | None]:
+        """The index of the first id of a list to read, and the maximum number of ids, unless all are wanted.
+
+        Chroma evaluates a filter again for each call. So a list is read from its beginning unless it is known to be too
+        long to be remembered.
+        """
+        if wanted is None:
+            return 0, None
+        known = self._lists.get(key)
+        if known is None or known.is_whole:
+            return 0, MAX_IDS + 1
+        return offset, max(MAX_PART, wanted)
 
     async def _is_current(self, name: str, known: _List, *, is_first: bool = False, is_inside: bool = False) -> bool:
         if not self._is_unchanged(name, known, is_inside=is_inside):
@@ -247,7 +269,8 @@ class ListMemory(StoreLayer):
         self._lists.pop(key, None)
         if len(found.ids) > MAX_IDS:
             ids = found.page(offset, MAX_PART)
-            found = replace(found, ids=ids, first=offset, is_end=offset + len(ids) == found.first + len(found.ids))
+            is_end = found.is_end and offset + len(ids) == found.first + len(found.ids)
+            found = replace(found, ids=ids, first=offset, is_end=is_end)
         self._lists[key] = found
         size = self.remembered
         while size > MAX_IDS:

@@ -13,7 +13,7 @@ from typing import Protocol
 from ragstore.filters.values import Scalar
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswParameters, StoreStatus
-from ragstore.model.documents import EVERYTHING, Documents, Selection, Write
+from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmbeddings, Write
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
@@ -98,6 +98,9 @@ class Store(Protocol):
 
     async def get_ids(self, name: str, selection: Selection, *, limit: int | None = None, offset: int = 0) -> list[str]:
         """Read the ids of the selected documents, in insertion order."""
+
+    async def get_embeddings(self, name: str, ids: list[str]) -> StoredEmbeddings:
+        """Read the embeddings of documents by their ids, without those that do not exist."""
 
     async def get_metadata_values(self, name: str, key: str) -> set[str]:
         """Get the distinct values of a metadata key as JSON, items of lists separate.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "gateway/ragstore_gateway/sources"
-PAGE = (ROOT / "docs/crawling.md").read_text()
+PAGE = (ROOT / "docs/knowledge-base-sources.md").read_text()
 
 REASON = re.compile(r"(?:Stopped|_cut|_skipped\(visit,|reason=|problem=|failed = )\(?\s*\"([a-z_]+)\"")
 

@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from ragstore.kit.errors import InvalidRequest
-from ragstore_gateway.embeddings import minilm
-from ragstore_gateway.embeddings.minilm import MAX_GROUP_TOKENS, MAX_TOKENS, PACKAGE, WEIGHTS, MiniLmEmbedder
+from ragstore_gateway.embeddings import sentence_model
+from ragstore_gateway.embeddings.minilm import MAX_TOKENS, PACKAGE, WEIGHTS, load_minilm
 from ragstore_gateway.embeddings.model_files import ModelDamaged, package_folder
+from ragstore_gateway.embeddings.sentence_model import MAX_GROUP_TOKENS, SentenceModel
 from ragstore_gateway.embeddings.token_means import TokenMeans
 from tests.gateway.embeddings.factories import embeddings
 
@@ -24,18 +25,18 @@ RECORDED = json.loads((Path(__file__).parent / "minilm_vectors.json").read_text(
 
 
 @pytest.fixture(scope="module")
-def embedder() -> MiniLmEmbedder:
-    return MiniLmEmbedder()
+def embedder() -> SentenceModel:
+    return load_minilm()
 
 
-async def test_vectors_are_nearly_those_of_the_published_weights(embedder: MiniLmEmbedder) -> None:
+async def test_vectors_are_nearly_those_of_the_published_weights(embedder: SentenceModel) -> None:
     """Weights of 8 bits cost less than a thousandth of the cosine, so vectors of both can be compared."""
     vectors = await embedder.embed(RECORDED["texts"], "document")
     cosines = (vectors * np.array(RECORDED["vectors"], dtype=np.float32)).sum(axis=1)
     assert cosines.min() > 0.999
 
 
-async def test_texts_of_a_collection_that_plain_chroma_has_embedded_are_found(embedder: MiniLmEmbedder) -> None:
+async def test_texts_of_a_collection_that_plain_chroma_has_embedded_are_found(embedder: SentenceModel) -> None:
     """Chroma's default function computes the recorded vectors. Its weights cannot be downloaded here."""
     collection = chromadb.EphemeralClient().create_collection("minilm", embedding_function=None)
     texts = RECORDED["texts"][1:]
@@ -45,7 +46,7 @@ async def test_texts_of_a_collection_that_plain_chroma_has_embedded_are_found(em
     assert found["ids"] == [["The kettle has a guarantee of three years."]]
 
 
-async def test_sentences_are_near_by_their_meaning_and_not_only_by_their_words(embedder: MiniLmEmbedder) -> None:
+async def test_sentences_are_near_by_their_meaning_and_not_only_by_their_words(embedder: SentenceModel) -> None:
     question, answer, other = await embedder.embed(
         ["How much time off do I get?", "Employees have 25 days of vacation.", "Time is much like a river, they get."],
         "document",
@@ -53,21 +54,21 @@ async def test_sentences_are_near_by_their_meaning_and_not_only_by_their_words(e
     assert question @ answer > question @ other
 
 
-async def test_vectors_are_float32_of_length_1(embedder: MiniLmEmbedder) -> None:
+async def test_vectors_are_float32_of_length_1(embedder: SentenceModel) -> None:
     vectors = await embedder.embed(["tea", "a b c " * 1000, "\x00", "\u200b", "🍵"], "query")
     assert vectors.dtype == np.float32
     assert vectors.shape == (5, embedder.dimension)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
 
 
-async def test_a_text_has_the_same_vector_in_any_batch(embedder: MiniLmEmbedder) -> None:
+async def test_a_text_has_the_same_vector_in_any_batch(embedder: SentenceModel) -> None:
     texts = [f"tea number {index} " * (index % 40 + 1) for index in range(100)]
     together = await embedder.embed(texts, "document")
     for index in (0, 39, 99):
         assert together[index] == pytest.approx((await embedder.embed([texts[index]], "document"))[0], abs=1e-5)
 
 
-async def test_the_end_of_a_long_text_counts(embedder: MiniLmEmbedder) -> None:
+async def test_the_end_of_a_long_text_counts(embedder: SentenceModel) -> None:
     start = "Trains leave at noon. " * 100
     both, alone, end = await embedder.embed(
         [start + "The kettle is red. " * 100, start, "The kettle is red."], "document"
@@ -76,17 +77,17 @@ async def test_the_end_of_a_long_text_counts(embedder: MiniLmEmbedder) -> None:
 
 
 async def test_work_is_done_in_small_groups_each_of_which_is_a_job(
-    embedder: MiniLmEmbedder, monkeypatch: pytest.MonkeyPatch
+    embedder: SentenceModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups: list[int] = []
-    add = MiniLmEmbedder._add
+    add = SentenceModel._add
 
-    def recorded(self: MiniLmEmbedder, group: list[minilm._Window], means: TokenMeans) -> None:
+    def recorded(self: SentenceModel, group: list[sentence_model._Window], means: TokenMeans) -> None:
         assert threading.current_thread() is not threading.main_thread()
-        groups.append(len(group) * max(len(ids) for _, ids in group))
+        groups.append(len(group) * max(len(window.ids) for _, window in group))
         add(self, group, means)
 
-    monkeypatch.setattr(MiniLmEmbedder, "_add", recorded)
+    monkeypatch.setattr(SentenceModel, "_add", recorded)
     await embedder.embed(["tea " * 2_000, *(["milk and sugar"] * 500)], "document")
     assert len(groups) > 4
     assert max(groups) <= MAX_GROUP_TOKENS
@@ -98,7 +99,7 @@ def test_weights_that_differ_from_the_tested_ones_are_not_used(tmp_path: Path) -
     with (tmp_path / WEIGHTS[0]).open("ab") as damaged:
         damaged.write(b" ")
     with pytest.raises(ModelDamaged, match=r"model\.onnx of the built-in model differs from the tested one"):
-        MiniLmEmbedder(tmp_path)
+        load_minilm(tmp_path)
 
 
 async def test_a_base_chooses_the_model_by_its_name() -> None:

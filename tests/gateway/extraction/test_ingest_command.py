@@ -1,31 +1,41 @@
-"""`ragstore-gateway ingest` with files of every format: a bad file does not end the others."""
+"""`kb ingest` with files of every format: the gateway extracts them, and a bad file does not end the others."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+import threading
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
+import httpx
 import pytest
+from click.testing import CliRunner
 
-from ragstore_client import Client
+from ragstore_gateway.commands.cli import main
 from tests.gateway.extraction import documents
 from tests.support.servers import Served
 
-pytestmark = pytest.mark.process
+
+@pytest.fixture
+def name(gateway: Served) -> str:
+    """A new knowledge base."""
+    name = f"formats-{uuid4().hex[:8]}"
+    body = {"name": name, "minScore": 0, "maxResults": 100}
+    httpx.post(f"{gateway.url}/ragstore/rags", json=body).raise_for_status()
+    return name
 
 
-def ingest(*arguments: str) -> tuple[int, dict[str, dict[str, str | int | bool]]]:
-    """Run the command; the exit code, and the lines by the names of the files."""
-    command = [sys.executable, "-m", "ragstore_gateway", "ingest", "--json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return done.returncode, {Path(line["name"]).name: line for line in lines}
+def kb(gateway: Served, command: str, *words: str) -> tuple[int, list[dict[str, Any]]]:
+    """Run a command; the exit code, and the lines that it printed."""
+    environ = {"RAGSTORE_GATEWAY_URL": gateway.url}
+    ended = CliRunner().invoke(main, ["kb", command, "--json", *words], env=environ)
+    return ended.exit_code, [json.loads(line) for line in ended.stdout.splitlines()]
 
 
 def test_a_folder_with_files_of_every_format_is_ingested_and_bad_files_are_reported(
-    gateway: Served, tmp_path: Path
+    gateway: Served, name: str, tmp_path: Path
 ) -> None:
     good = {
         "a.md": b"# The kettle\n\nIt boils.",
@@ -39,29 +49,54 @@ def test_a_folder_with_files_of_every_format_is_ingested_and_bad_files_are_repor
     bad = {
         "h.pdf": ((documents.FILES / "scan.pdf").read_bytes(), "no text layer"),
         "i.docx": ((documents.FILES / "encrypted.docx").read_bytes(), "password"),
-        "j.txt": (b" \n", "no text"),
+        "j.txt": (b" \n", "content is required"),
+        "k.txt": (b"", "content is required"),
     }
-    for name, content in (*good.items(), *((name, content) for name, (content, _) in bad.items())):
-        (tmp_path / name).write_bytes(content)
-    (tmp_path / "k.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    for file, content in (*good.items(), *((file, content) for file, (content, _) in bad.items())):
+        (tmp_path / file).write_bytes(content)
+    (tmp_path / "l.png").write_bytes(b"\x89PNG\r\n\x1a\n")
 
-    code, lines = ingest("--url", gateway.url, "--collection", "formats", str(tmp_path))
+    code, lines = kb(gateway, "ingest", name, str(tmp_path))
 
     assert code == 1
-    assert lines.keys() == good.keys() | bad.keys()
-    assert all(lines[name]["ok"] for name in good)
-    for name, (_, message) in bad.items():
-        assert message in str(lines[name]["error"])
-    with Client(gateway.url) as client:
-        page = client.list_documents("formats", limit=100)
-        sources = {str(document.metadata["source"]) for document in page.documents}
-        texts = " ".join(document.text for document in page.documents)
-    assert sources == good.keys()
+    assert [line["name"] for line in lines] == [*good, *bad]
+    assert [line["ok"] for line in lines] == [True] * len(good) + [False] * len(bad)
+    for line, (_, message) in zip(lines[len(good) :], bad.values(), strict=True):
+        assert message in line["error"]
+    _, passages = kb(gateway, "query", name, "limescale of the kettle")
+    assert {passage["metadata"]["document_name"] for passage in passages} == good.keys()
+    texts = " ".join(passage["text"] for passage in passages)
     assert "Limescale is excluded." in texts
     assert "handle\t4" in texts
+    assert {
+        passage["metadata"]["page_number"] for passage in passages if passage["metadata"]["document_name"] == "c.pdf"
+    }
 
 
-def test_a_file_that_is_named_is_read_whatever_its_extension(tmp_path: Path) -> None:
+def test_a_file_that_is_named_is_sent_whatever_its_extension(gateway: Served, name: str, tmp_path: Path) -> None:
     file = tmp_path / "manual.bin"
     file.write_bytes((documents.FILES / "manual.pdf").read_bytes())
-    assert ingest("--dry-run", str(file)) == (0, {"manual.bin": {"name": str(file), "ok": True, "chunks": 1}})
+    code, lines = kb(gateway, "ingest", name, str(file))
+    assert (code, lines[0]["name"], lines[0]["ok"]) == (0, "manual.bin", True)
+
+
+def test_a_file_whose_name_is_not_utf_8_does_not_end_the_others(gateway: Served, name: str, tmp_path: Path) -> None:
+    for file in (b"a\xff.txt", b"b\n.txt", b"c.txt"):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + file)).write_text("Tea.")
+    code, lines = kb(gateway, "ingest", name, str(tmp_path))
+    assert code == 1
+    assert [(line["name"], line["ok"]) for line in lines] == [
+        ("a\ufffd.txt", True),
+        ("b\n.txt", False),
+        ("c.txt", True),
+    ]
+
+
+def test_a_named_pipe_is_read_to_its_end(gateway: Served, name: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "tea.txt"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("Tea is brewed for five minutes.",))
+    writer.start()
+    code, lines = kb(gateway, "ingest", name, str(pipe))
+    writer.join()
+    assert (code, lines) == (0, [{"name": "tea.txt", "ok": True, "chunks": 1}])

@@ -143,7 +143,7 @@ def test_each_format_has_a_media_type_and_an_extension_of_its_own() -> None:
 
 
 def test_the_page_lists_every_format_with_its_extensions() -> None:
-    page = (Path(__file__).resolve().parents[3] / "docs" / "extraction.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs" / "extraction-and-splitting.md").read_text()
     for each in DECLARATIONS.values():
         extensions = " ".join(f"`{extension}`" for extension in each.extensions)
         assert f"\n| {each.title} | {extensions}" in page

@@ -42,6 +42,7 @@ def test_the_shortest_knowledge_base_has_a_name_only_and_is_stored_with_its_defa
         "maxResults": 5,
         "minScore": 0.0,
         "retrieval": "hybrid",
+        "embedHeadings": True,
         "keywordWeight": 0.3,
         "sources": [],
     }

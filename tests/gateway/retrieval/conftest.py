@@ -142,6 +142,7 @@ def assistant_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assi
             "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
             "RAGSTORE_GATEWAY_KEYS_FILE": str(folder / "keys"),
             "RAGSTORE_GATEWAY_KEEP_CONTEXTS": "true",
+            "RAGSTORE_GATEWAY_MODELS_PATH": str(folder / "models"),
             "RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": f"127.0.0.1:{upstream.port}",
             "RAGSTORE_GATEWAY_RAG_DEBUG": "true",
             "RAGSTORE_GATEWAY_RAG_TIMEOUT_SECONDS": "3",

@@ -272,3 +272,23 @@ def test_misconfiguration_is_reported_when_it_is_written(assistant_gateway: Assi
     )
     assert response.status_code == 400
     assert "$.httpCalls.search-api.url" in response.text
+
+
+def test_an_assistant_may_have_numbered_sources_in_the_question(assistant_gateway: Assisted) -> None:
+    assistant_gateway.assistant(
+        "numbered", workflow=["docs"], promptStyle="sources", systemMessage="Speak like a butler."
+    )
+    response = assistant_gateway.ask("numbered")
+    messages = assistant_gateway.upstream.chats()[-1].json["messages"]
+    assert [message["role"] for message in messages] == ["system", "user"]
+    assert messages[0]["content"] == "Speak like a butler."
+    assert messages[1]["content"].startswith("Question: kettle warranty\n\nContext:\nSource [1] warranty.txt#0\n")
+    assert messages[1]["content"].count("Source [") == int(response.headers["x-rag-sources"]) == 2
+
+
+def test_numbered_sources_have_the_systems_sentence_without_a_message_of_the_assistant(
+    assistant_gateway: Assisted,
+) -> None:
+    assistant_gateway.assistant("plainly-numbered", workflow=["docs"], promptStyle="sources")
+    assistant_gateway.ask("plainly-numbered")
+    assert "Cite as [n]" in assistant_gateway.system

@@ -1,4 +1,4 @@
-"""The examples of docs/splitting.md are what the strategies return."""
+"""The examples of docs/extraction-and-splitting.md are what the strategies return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy
 from ragstore_gateway.splitting.strategies import split
 from tests.support.pages import blocks_of
 
-PAGE = "docs/splitting.md"
+PAGE = "docs/extraction-and-splitting.md"
 SIZES: dict[ChunkStrategy, tuple[int, int]] = {
     "recursive": (90, 20),
     "window": (90, 20),

@@ -7,7 +7,6 @@ from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.parsers.plain import markdown_headings
-from ragstore_gateway.plain_collections.windows import windows
 from ragstore_gateway.splitting.chunk import WINDOW, Chunking, ChunkStrategy, ChunkUnit
 from ragstore_gateway.splitting.runs import chunks_in_parts, has_long_run
 from ragstore_gateway.splitting.strategies import MAX_LAYER_TOKENS, split
@@ -146,13 +145,9 @@ def test_a_lone_surrogate_is_a_character_like_others() -> None:
     assert "".join(chunk.text for chunk in chunks).replace(" ", "") == "a\ud800b"
 
 
-def test_windows_of_the_store_are_those_of_the_strategy() -> None:
-    document = handbook()
-    found = windows(document.text, 800, 100, document.headings)
-    assert found == [chunk.text for chunk in split(document, WINDOW)]
+def test_windows_of_a_memory_have_up_to_800_characters() -> None:
+    found = [chunk.text for chunk in split(handbook(), WINDOW)]
     assert all(500 < len(window) <= 800 for window in found[:-1])
-    assert windows("One two three four five", 14, 6) == ["One two three", "three four", "four five"]
-    assert windows(" \n", 14, 6) == []
 
 
 @pytest.mark.parametrize(

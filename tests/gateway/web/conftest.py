@@ -113,7 +113,7 @@ def web_gateway(gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> It
             "RAGSTORE_GATEWAY_FETCH_TIMEOUT_SECONDS": "2",
             "RAGSTORE_GATEWAY_FETCH_MAX_BYTES": "200000",
             "RAGSTORE_GATEWAY_SUMMARY_MAX_CHARACTERS": "4000",
-            "RAGSTORE_GATEWAY_SUMMARY_COLLECTIONS": "web-pages, web-texts, other-model, a/b",
+            "RAGSTORE_GATEWAY_RAG_COLLECTIONS": "memory, web-pages, web-texts, other-model",
             "SEARXNG_URL": f"{engine.origin}/searx",
         }
         with running(start_gateway(folder, environ)) as served:

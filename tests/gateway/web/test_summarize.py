@@ -218,10 +218,11 @@ def test_a_reader_cannot_ingest_and_nothing_is_fetched(web: WebGateway) -> None:
     assert web.upstream.chats() == []
 
 
-@pytest.mark.parametrize("collection", ["memory", "other-team", "kb_base"])
-def test_with_a_remote_store_only_the_collections_of_the_setting_are_written(web: WebGateway, collection: str) -> None:
+@pytest.mark.parametrize("collection", ["other-team", "kb_base", "a/b"])
+def test_what_is_no_knowledge_base_is_not_written(web: WebGateway, collection: str) -> None:
     response = web.summarize("admin", urls=[web.site.page("tea", TEA)], store=True, collection=collection)
-    assert (response.status_code, response.json()["code"]) == (403, "forbidden")
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
+    assert "There is no knowledge base of this name" in response.json()["detail"]
     assert web.site.requests == []
     assert web.upstream.chats() == []
 
@@ -231,8 +232,6 @@ def test_a_collection_that_cannot_be_used_costs_no_summary(web: WebGateway) -> N
         client.create_collection("other-model", embedding_model="another/model", if_exists="use")
     other = web.summarize("writer", text="Tea", store=True, collection="other-model")
     assert (other.status_code, other.json()["code"]) == (409, "other_embedding_model")
-    wrong = web.summarize("writer", text="Tea", store=True, collection="a/b")
-    assert (wrong.status_code, wrong.json()["code"]) == (400, "invalid_request")
     assert web.upstream.chats() == []
 
 

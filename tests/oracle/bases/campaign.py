@@ -20,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tests.oracle.bases.comparison import Difference
 from tests.oracle.bases.gateway_process import Gateway, database, running_gateway
 from tests.oracle.bases.plan import WEIGHTS, plan
-from tests.oracle.bases.round import Difference, Round
+from tests.oracle.bases.round import Round
 
 LENGTH: Final = 500
 """Number of operations of a round."""

@@ -34,7 +34,7 @@ ENVIRON: Final = {
 
 TIMEOUT_SECONDS: Final = 90.0
 
-STARTS: Final = 3
+STARTS: Final = 10
 """Maximum number of attempts to start the gateway."""
 
 

@@ -8,13 +8,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
-from urllib.parse import quote
 
 import httpx
 
+from tests.oracle.bases.comparison import ALL, Comparison, Difference, expect, history, path_of
 from tests.oracle.bases.foreign import write_foreign_chunks
 from tests.oracle.bases.gateway_process import Gateway, Interrupted
-from tests.oracle.bases.model import Allowed, Base, Configuration, Content, Document, Found, Ingestion, differences
+from tests.oracle.bases.model import Base, Configuration, Content, Ingestion
 from tests.oracle.bases.plan import BASES, KEYS, LARGE, SIZES, WORDS, Operation, line
 
 CONCURRENCY: Final = 16
@@ -26,17 +26,13 @@ QUIET_SECONDS: Final = 120.0
 LARGE_NAME: Final = "large"
 """Name of the large document of a base."""
 
-NEAR: Final = 3
-"""Maximum number of results of a search by the own text of a chunk."""
-
-ALL: Final = 1000
-"""Maximum number of results of a search for all chunks. No base has more."""
-
 CONFIGURATIONS: Final = (Configuration(1, 256), Configuration(2, 256), Configuration(1, 64), Configuration(2, 128))
 
+MODEL: Final = "builtin/wordllama"
+"""It embeds 170 times as many chunks a second as the default model."""
 
-class Difference(Exception):
-    """The gateway and the model differ."""
+RETRIEVALS: Final = ("hybrid", "vector")
+"""Each key has a base of each. A search by words would also find a chunk that Chroma's index has lost."""
 
 
 class NothingToDo(Exception):
@@ -52,6 +48,7 @@ class Round:
 
     def __init__(self, gateway: Gateway, seed: int, operations: Sequence[Operation]) -> None:
         self.done: Counter[str] = Counter()
+        self._comparison = Comparison(gateway, self.done, lambda base, name: self._lock(base, name).locked())
         self._gateway = gateway
         self._seed = seed
         self._operations = operations
@@ -82,7 +79,7 @@ class Round:
             await asyncio.gather(*workers, return_exceptions=True)
         await self._wait_until_quiet()
         for base in self._bases:
-            await self._compare(base)
+            await self._comparison.compare(base)
         await asyncio.gather(*(self._delete_base(base) for base in self._bases))
 
     async def _run(self, operation: Operation) -> None:
@@ -123,30 +120,30 @@ class Round:
     async def _create_base(self, index: int) -> None:
         configuration = CONFIGURATIONS[0]
         name = f"{self._seed}-{index}-{random.getrandbits(40):x}"
-        response = await self._gateway.repeat("admin", "POST", "/ragstore/rags", json=_body(name, configuration))
-        _expect(response, 201)
+        response = await self._gateway.repeat("admin", "POST", "/ragstore/rags", json=_body(index, name, configuration))
+        expect(response, 201)
         id = response.headers["Location"].rpartition("/")[2].partition("?")[0]
         self._bases.append(Base(index, id, name, KEYS[index % len(KEYS)], configuration))
 
     async def _delete_base(self, base: Base) -> None:
-        _expect(await self._gateway.repeat("admin", "DELETE", f"{_path(base)}?permanent=true"), 200, 404)
+        expect(await self._gateway.repeat("admin", "DELETE", f"{path_of(base)}?permanent=true"), 200, 404)
 
     async def _configure(self, operation: Operation, base: Base) -> None:
         async with self._lock(base, ""):
             others = [each for each in CONFIGURATIONS if each != base.configuration]
             configuration = operation.random.choice(others)
-            read = await self._gateway.call("admin", "GET", _path(base))
+            read = await self._gateway.call("admin", "GET", path_of(base))
             version = int(read.headers["X-Resource-URI"].rpartition("=")[2])
             base.configured(configuration)
-            body = _body(base.name, configuration)
+            body = _body(base.index, base.name, configuration)
             try:
-                response = await self._gateway.call("admin", "PUT", f"{_path(base)}?version={version}", json=body)
+                response = await self._gateway.call("admin", "PUT", f"{path_of(base)}?version={version}", json=body)
             except Interrupted:
-                read = await self._gateway.read("admin", _path(base))
+                read = await self._gateway.read("admin", path_of(base))
                 if int(read.headers["X-Resource-URI"].rpartition("=")[2]) == version:
                     raise
             else:
-                _expect(response, 200)
+                expect(response, 200)
             base.configuration = configuration
 
     # -- documents ----------------------------------------------------------------------------
@@ -180,7 +177,7 @@ class Round:
         ingestion = await self._send(operation, base, LARGE_NAME, content)
         state = "open"
         while state == "open":
-            await self._search_text(base, operation.key, *target, operation.random)
+            await self._comparison.search_text(base, operation.key, *target, operation.random)
             self.done["search during a large upload"] += 1
             state = await self._read_state(base, LARGE_NAME, ingestion)
 
@@ -194,13 +191,13 @@ class Round:
                 response = await self._gateway.call(
                     operation.key,
                     "POST",
-                    f"{_path(base)}/ingest",
+                    f"{path_of(base)}/ingest",
                     params={"documentName": name},
                     content=content.text,
                     headers={"Content-Type": "text/plain"},
                 )
             except Interrupted:
-                read = await self._gateway.read("reader", _path(base, name))
+                read = await self._gateway.read("reader", path_of(base, name))
                 earlier = {each.id for each in document.ingestions}
                 id = "" if read.status_code == 404 else str(read.json()["ingestionId"])
                 if not id or id in earlier:
@@ -209,7 +206,7 @@ class Round:
                     raise
                 ingestion.id = id
             else:
-                _expect(response, 202)
+                expect(response, 202)
                 ingestion.id = str(response.json()["ingestionId"])
             base.changed(name, f"{operation.number}: accepted as {ingestion.id}")
             return ingestion
@@ -221,14 +218,14 @@ class Round:
             document.is_deleting = True
             base.changed(name, f"{operation.number}: deletion")
             try:
-                response = await self._gateway.call(operation.key, "DELETE", _path(base, name))
+                response = await self._gateway.call(operation.key, "DELETE", path_of(base, name))
             except Interrupted:
-                if (await self._gateway.read("reader", _path(base, name))).status_code != 404:
+                if (await self._gateway.read("reader", path_of(base, name))).status_code != 404:
                     document.is_deleting = False
                     base.changed(name, f"{operation.number}: not deleted")
                     raise
             else:
-                _expect(response, 204 if document.ingestions else 404)
+                expect(response, 204 if document.ingestions else 404)
             document.ingestions.clear()
             document.is_deleting = False
             base.changed(name, f"{operation.number}: deleted")
@@ -240,9 +237,9 @@ class Round:
             if not open_:
                 raise NothingToDo
             ingestion = operation.random.choice(open_)
-            path = f"{_path(base)}/ingestion/{ingestion.id}"
+            path = f"{path_of(base)}/ingestion/{ingestion.id}"
             response = await self._gateway.repeat(operation.key, "DELETE", path)
-            _expect(response, 204, 409)
+            expect(response, 204, 409)
             if response.status_code == 204:
                 if ingestion.state == "completed":
                     raise Difference(f"an ingestion that was completed was cancelled: {ingestion.id}")
@@ -258,55 +255,40 @@ class Round:
     async def _read_state(self, base: Base, name: str, ingestion: Ingestion) -> str:
         """Read the state of an ingestion into the model."""
         document = base.document(name)
-        response = await self._gateway.read("reader", f"{_path(base)}/ingestion/{ingestion.id}/status")
-        _expect(response, 200)
+        response = await self._gateway.read("reader", f"{path_of(base)}/ingestion/{ingestion.id}/status")
+        expect(response, 200)
         status = str(response.json()["status"])
         if ingestion not in document.ingestions or ingestion.state != "open":
             return "ended"  # deleted or cancelled meanwhile
         if status == "completed":
             ingestion.state = "completed"
         elif status.startswith("failed") and not document.is_deleting and not self._lock(base, name).locked():
-            raise Difference(f"{name}: {status}{_history(document)}")
+            raise Difference(f"{name}: {status}{history(document)}")
         return ingestion.state
 
     async def _list(self, operation: Operation, base: Base) -> None:
         before = {name: document.changes for name, document in base.documents.items()}
-        response = await self._gateway.call("reader", "GET", f"{_path(base)}/documents", params={"limit": 1000})
-        _expect(response, 200)
+        response = await self._gateway.call("reader", "GET", f"{path_of(base)}/documents", params={"limit": 1000})
+        expect(response, 200)
         listed = {each["name"]: each for each in response.json()["documents"]}
-        self._compare_list(base, listed, before)
-
-    def _compare_list(self, base: Base, listed: dict[str, Any], before: dict[str, int]) -> None:
-        """Compare a list with the documents that did not change meanwhile."""
-        for name in listed.keys() - base.documents.keys():
-            raise Difference(f"{name} is listed, and was never sent to this base")
-        for name, changes in before.items():
-            document = base.documents[name]
-            if document.changes != changes or self._lock(base, name).locked():
-                continue
-            if (name in listed) != bool(document.ingestions):
-                raise Difference(f"{name}: listed {name in listed}{_history(document)}")
-            if name in listed and not listed[name]["searchable"] and None not in document.visible:
-                raise Difference(f"{name} is not searchable{_history(document)}")
-            if name in listed and listed[name]["ingestionId"] != document.ingestions[-1].id:
-                raise Difference(f"{name}: last ingestion {listed[name]['ingestionId']}{_history(document)}")
+        self._comparison.compare_list(base, listed, before)
 
     # -- searches -----------------------------------------------------------------------------
 
     async def _search(self, operation: Operation, base: Base) -> None:
         question = " ".join(operation.random.choices(WORDS, k=6))
         with base.searching() as allowed:
-            found = await self._query(base, operation.key, question, 10)
-        self._check(base, allowed, found, is_complete=False)
+            found = await self._comparison.query(base, operation.key, question, 10)
+        self._comparison.check(base, allowed, found, is_complete=False)
 
     async def _search_all(self, operation: Operation, base: Base) -> None:
         with base.searching() as allowed:
-            found = await self._query(base, operation.key, "document", ALL)
-        self._check(base, allowed, found, is_complete=True)
+            found = await self._comparison.query(base, operation.key, "document", ALL)
+        self._comparison.check(base, allowed, found, is_complete=True)
 
     async def _search_own(self, operation: Operation, base: Base) -> None:
         target = await self._target(operation, base)
-        await self._search_text(base, operation.key, *target, operation.random)
+        await self._comparison.search_text(base, operation.key, *target, operation.random)
 
     async def _target(self, operation: Operation, base: Base) -> tuple[str, Content]:
         """A document with exactly one content that searches may find. Sends one, or waits for one, if there is none."""
@@ -332,39 +314,6 @@ class Round:
             if content is not None
         ]
 
-    async def _search_text(self, base: Base, key: str, name: str, content: Content, choices: random.Random) -> None:
-        """Search by the own text of a chunk, which is found unless its document or the configuration changed."""
-        with base.searching() as allowed:
-            configuration = choices.choice(sorted(allowed.configurations, key=str))
-            chunk = choices.choice(content.chunks(configuration))
-            found = await self._query(base, key, chunk, NEAR)
-        self._check(base, allowed, found, is_complete=False)
-        is_certain = allowed.contents.get(name) == {content} and len(allowed.configurations) == 1
-        if is_certain and not any(each.name == name and each.text.strip() == chunk for each in found):
-            raise Difference(f"{name} was not found by its own text{_history(base.document(name))}")
-
-    def _check(self, base: Base, allowed: Allowed, found: Sequence[Found], *, is_complete: bool) -> None:
-        wrong = differences(allowed, found, is_complete=is_complete)
-        if wrong:
-            name = wrong[0].partition(":")[0]
-            known = _history(base.documents[name]) if name in base.documents else ""
-            raise Difference(f"base {base.index}: {'; '.join(wrong)}{known}")
-
-    async def _query(self, base: Base, key: str, question: str, limit: int, *, repeats: bool = False) -> list[Found]:
-        body = {"query": question, "minScore": 0.0, "maxResults": limit}
-        send = self._gateway.repeat if repeats else self._gateway.call
-        response = await send(key, "POST", f"{_path(base)}/query", json=body)
-        _expect(response, 200)
-        return [
-            Found(
-                str(each["metadata"].get("document_name")),
-                str(each["metadata"].get("revision")),
-                int(each["metadata"].get("chunk_index", -1)),
-                each["text"],
-            )
-            for each in response.json()["results"]
-        ]
-
     # -- other callers ------------------------------------------------------------------------
 
     async def _write_foreign(self, operation: Operation, base: Base) -> None:
@@ -372,24 +321,24 @@ class Round:
         target = await self._target(operation, base)
         self.done["foreign chunks"] += await write_foreign_chunks(self._gateway, base, target[1], operation.random)
         for _ in range(3):
-            await self._search_text(base, operation.key, *target, operation.random)
+            await self._comparison.search_text(base, operation.key, *target, operation.random)
 
     async def _call_forbidden(self, operation: Operation, base: Base) -> None:
         """Call what a key may not, which changes nothing. The comparisons with the model show the latter."""
-        document = _path(base, operation.name)
+        document = path_of(base, operation.name)
         collections = await asyncio.to_thread(self._gateway.state.collections, base.id)
         collection = f"/collections/{collections[0].id}" if collections else "/collections/kb_none"
         calls: list[tuple[str, str, str, bool, set[int]]] = [
             ("reader", "DELETE", document, False, {403}),
-            ("reader", "POST", f"{_path(base)}/ingest?documentName={operation.name}", False, {403}),
-            (operation.key, "DELETE", f"{_path(base)}?permanent=true", False, {403}),
+            ("reader", "POST", f"{path_of(base)}/ingest?documentName={operation.name}", False, {403}),
+            (operation.key, "DELETE", f"{path_of(base)}?permanent=true", False, {403}),
             ("first", "GET", f"{collection}/documents", True, {404}),
             ("first", "DELETE", collection, True, {403, 404}),
             ("second", "GET", f"{collection}/documents", True, {401, 403, 404}),
         ]
         key, method, path, in_store, expected = operation.random.choice(calls)
         options: dict[str, Any] = {"content": "forbidden"} if method == "POST" else {}
-        _expect(await self._gateway.call(key, method, path, store=in_store, **options), *expected)
+        expect(await self._gateway.call(key, method, path, store=in_store, **options), *expected)
 
     # -- the end ------------------------------------------------------------------------------
 
@@ -411,69 +360,13 @@ class Round:
                 raise Difference(f"not ended: steps {steps}, collections {building}, ingestions {open_}")
             await asyncio.sleep(0.1)
 
-    async def _compare(self, base: Base) -> None:
-        """Compare everything with the model, in which nothing changes any more."""
-        base.configurations = {base.configuration}
-        for key in KEYS:
-            with base.searching() as allowed:
-                found = await self._query(base, key, "document", ALL, repeats=True)
-            self._check(base, allowed, found, is_complete=True)
-        response = await self._gateway.read("reader", f"{_path(base)}/documents?limit=1000")
-        listed = {each["name"]: each for each in response.json()["documents"]}
-        self._compare_list(base, listed, {name: each.changes for name, each in base.documents.items()})
-        await asyncio.to_thread(self._compare_keywords, base)
-        for name, document in base.documents.items():
-            for content in document.visible - {None}:
-                assert content is not None
-                await self._search_chunks(base, name, content)
-                self.done["document compared at the end"] += 1
 
-    def _compare_keywords(self, base: Base) -> None:
-        """Compare the keyword index with the chunks of the visible revisions."""
-        indexed = [id for ids in self._gateway.state.indexed(base.id).values() for id in ids]
-        visible = self._gateway.state.visible(base.id)
-        if set(indexed) != visible or len(indexed) != len(visible):
-            raise Difference(f"{len(indexed)} chunks are in the keyword index, and {len(visible)} are visible")
-
-    async def _search_chunks(self, base: Base, name: str, content: Content) -> None:
-        """Search for the chunks of a document by their own texts: all of a small one, some of a large one."""
-        chunks = content.chunks(base.configuration)
-        for chunk in chunks[:6]:
-            found = await self._query(base, base.owner, chunk, NEAR, repeats=True)
-            if not any(each.name == name and each.text.strip() == chunk for each in found):
-                rank = await self._rank(base, name, chunk)
-                raise Difference(f"{name} is not found by its own text, {rank}{_history(base.document(name))}")
-            self.done["chunk searched at the end"] += 1
-
-    async def _rank(self, base: Base, name: str, chunk: str) -> str:
-        """Where a search for all chunks finds a chunk."""
-        found = await self._query(base, base.owner, chunk, ALL, repeats=True)
-        ranks = [rank for rank, each in enumerate(found) if each.name == name and each.text.strip() == chunk]
-        first = [f"{each.name} {each.text[:40]!r}" for each in found[:NEAR]]
-        return f"rank {ranks} of {len(found)} in a search for all, behind {first}"
-
-
-def _path(base: Base, document: str = "") -> str:
-    own = f"/ragstore/rags/{base.id}"
-    return f"{own}/documents/{quote(document, safe='')}" if document else own
-
-
-def _body(name: str, configuration: Configuration) -> dict[str, object]:
+def _body(index: int, name: str, configuration: Configuration) -> dict[str, object]:
     return {
         "name": name,
+        "retrieval": RETRIEVALS[index // len(KEYS) % len(RETRIEVALS)],
         "chunkSize": 100 * configuration.lines,
         "chunkOverlap": 0,
         "minScore": 0.0,
-        "embeddingParameters": {"dimensions": configuration.dimensions},
+        "embeddingParameters": {"model": MODEL, "dimensions": configuration.dimensions},
     }
-
-
-def _expect(response: httpx.Response, *statuses: int) -> None:
-    if response.status_code not in statuses:
-        called = f"{response.request.method} {response.request.url}"
-        raise Difference(f"{called}: {response.status_code} instead of {statuses}: {response.text[:300]}")
-
-
-def _history(document: Document) -> str:
-    states = [f"{each.id} {each.state}" for each in document.ingestions]
-    return "\n    ".join(["", *document.history[-12:], f"in the model: {states}"])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 import msgspec
 
+from ragstore_gateway.commands.gateway_client.client import GatewayClient
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT, KeptText
 
@@ -40,8 +43,11 @@ class Document(KeptText, frozen=True, kw_only=True, omit_defaults=True, tag_fiel
         """The media type that its text is ingested with."""
         return MARKDOWN if self._is_markdown else KEPT_TEXT
 
-    def read(self) -> bytes:
-        """Its content."""
+    async def open(self, gateway: GatewayClient) -> IO[bytes]:
+        """Its content; see `Document` in `commands.documents`."""
+        return BytesIO(await asyncio.to_thread(self._encoded))
+
+    def _encoded(self) -> bytes:
         if self._is_markdown:
             return self.text.encode()
         fields = {name: getattr(self, name) for name in KeptText.__struct_fields__}

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import IO, Any, Final, TypeVar
+from typing import IO, Any, TypeVar, Unpack
 
 import click
 import msgspec
 
-from ragstore_gateway.commands.kb.client import Hit, KnowledgeBases
-from ragstore_gateway.commands.kb.files import File, files
-from ragstore_gateway.commands.kb.ingest import ingest_all
-from ragstore_gateway.commands.kb.running import run, url_option
+from ragstore_gateway.commands.documents import STDIN
+from ragstore_gateway.commands.gateway_client.client import GatewayClient
+from ragstore_gateway.commands.gateway_client.running import run, url_option
+from ragstore_gateway.commands.ingest import FAILED, IngestionOptions, ingest_sources, ingestion_options
+from ragstore_gateway.commands.ingestion import reporter
+from ragstore_gateway.commands.kb.archive import BadArchive
 from ragstore_gateway.commands.kb.transfer import export_base, import_base, readable
-from ragstore_gateway.commands.line import Line
-from ragstore_gateway.commands.progress import DocumentProgress
-from ragstore_gateway.commands.read import STDIN
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import KEY_VARIABLE
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., None])
-
-FAILED: Final = 1
 
 
 def _json(command: Command) -> Command:
@@ -52,8 +48,8 @@ Exit code 1 if something failed, 2 for wrong usage.
 def list_bases(part: str, as_json: bool, url: str) -> None:
     """List the knowledge bases, newest first."""
 
-    async def work(bases: KnowledgeBases) -> None:
-        async for found in bases.descriptors(part):
+    async def work(gateway: GatewayClient) -> None:
+        async for found in gateway.descriptors(part):
             if as_json:
                 _print({"id": found.id, "name": found.name, "version": found.version, "description": found.description})
             else:
@@ -70,12 +66,12 @@ def list_bases(part: str, as_json: bool, url: str) -> None:
 def show(name: str, version: int | None, with_documents: bool, url: str) -> None:
     """Print the configuration of a knowledge base as JSON, or its documents."""
 
-    async def work(bases: KnowledgeBases) -> None:
-        base = await bases.find(name, version or 0)
+    async def work(gateway: GatewayClient) -> None:
+        base = await gateway.find(name, version or 0)
         if not with_documents:
             click.echo(msgspec.json.format(msgspec.json.encode(base.configuration)).decode())
             return
-        async for document in bases.documents(base.id):
+        async for document in gateway.documents(base.id):
             click.echo(f"{document.name}\t{document.status}\t{document.chunks} chunks")
 
     run(url, work)
@@ -96,8 +92,8 @@ def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json
     if not configuration.get("name"):
         raise click.UsageError("give a NAME, or a configuration that has one")
 
-    async def work(bases: KnowledgeBases) -> None:
-        base = await bases.create(configuration)
+    async def work(gateway: GatewayClient) -> None:
+        base = await gateway.create(configuration)
         if as_json:
             _print({"id": base.id, "name": base.configuration["name"], "version": base.version})
         else:
@@ -108,34 +104,14 @@ def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json
 
 @kb.command()
 @click.argument("name")
-@click.argument("sources", nargs=-1, required=True, metavar="FILE|FOLDER|-...")
-@click.option("--recursive", is_flag=True, help="Descend into the folders of a folder.")
-@click.option("--document-name", default="stdin", show_default=True, help="Name of the document of standard input.")
-@_json
-@url_option
-def ingest(name: str, sources: tuple[str, ...], recursive: bool, document_name: str, as_json: bool, url: str) -> None:
+@ingestion_options
+def ingest(name: str, sources: tuple[str, ...], **options: Unpack[IngestionOptions]) -> None:
     """Ingest documents, and wait until they are searchable.
 
     A document of the same name is replaced. A document that fails does not end the others. An interruption does not
-    cancel what the gateway has accepted.
+    cancel what the gateway has accepted, and the same command continues.
     """
-    documents = list(files(list(sources), recursive=recursive, name=document_name))
-    if not documents:
-        raise click.UsageError("there is no document in the folders")
-    repeated = [each for each, count in Counter(document.name for document in documents).items() if count > 1]
-    if repeated:
-        raise click.UsageError(f"several documents would have the name '{repeated[0]}'")
-
-    async def work(bases: KnowledgeBases) -> int:
-        base = await bases.find(name)
-        return await _ingested(bases, base.id, documents, as_json)
-
-    _end(run(url, work))
-
-
-async def _ingested(bases: KnowledgeBases, base_id: str, documents: list[File], as_json: bool) -> int:
-    with DocumentProgress("ingest", len(documents), shown=not as_json) as progress:
-        return await ingest_all(bases, base_id, documents, progress, _reporter(as_json))
+    ingest_sources(name, sources, **options)
 
 
 @kb.command()
@@ -159,15 +135,15 @@ def query(
     given = {"maxResults": max_results, "minScore": min_score, "where": _configuration(where) if where else None}
     parameters = {key: value for key, value in given.items() if value is not None}
 
-    async def work(bases: KnowledgeBases) -> None:
-        base = await bases.find(name)
-        hits = await bases.query(base.id, question, parameters)
-        for number, hit in enumerate(hits, 1):
+    async def work(gateway: GatewayClient) -> None:
+        base = await gateway.find(name)
+        passages = await gateway.query(base.id, question, parameters)
+        for number, passage in enumerate(passages, 1):
             if as_json:
-                _print(msgspec.to_builtins(hit))
+                _print(msgspec.to_builtins(passage))
             else:
-                click.echo(_passage(number, hit))
-        if not hits and not as_json:
+                click.echo(f"[{number}] {passage.score:.3f} {passage.source}\n{passage.text}\n")
+        if not passages and not as_json:
             click.echo("No passage was found.", err=True)
 
     run(url, work)
@@ -183,8 +159,8 @@ def export_(name: str, file: str, url: str) -> None:
     The file has JSON lines. Documents that are not searchable have no text, and are named on standard error.
     """
 
-    async def work(bases: KnowledgeBases) -> int:
-        exported, left_out = await export_base(bases, await bases.find(name), file)
+    async def work(gateway: GatewayClient) -> int:
+        exported, left_out = await export_base(gateway, await gateway.find(name), file)
         for document in left_out:
             click.echo(f"{document}: not exported: it is not searchable", err=True)
         click.echo(f"{exported} documents exported", err=file == STDIN)
@@ -202,8 +178,12 @@ def import_(file: str, name: str, as_json: bool, url: str) -> None:
     """Create a knowledge base from an archive that `export` wrote, and ingest its documents."""
     try:
         with readable(file) as content:
-            work = partial(import_base, file=content, name=name, report=_reporter(as_json), shows_progress=not as_json)
+            work = partial(
+                import_base, file=content, name=name, report=reporter(as_json=as_json), shows_progress=not as_json
+            )
             failed = run(url, work)
+    except BadArchive as error:
+        raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"{file}: {error.strerror or type(error).__name__}") from None
     _end(failed)
@@ -216,24 +196,6 @@ def _end(failed: int) -> None:
 
 def _print(value: object) -> None:
     click.echo(msgspec.json.encode(value).decode())
-
-
-def _reporter(as_json: bool) -> Callable[[Line], None]:
-    def report(line: Line) -> None:
-        if as_json:
-            _print(line)
-        elif not line.ok:
-            click.echo(f"{line.name}: failed: {line.error}")
-        else:
-            click.echo(f"{line.name}: {'unchanged' if line.unchanged else f'{line.chunks} chunks'}")
-
-    return report
-
-
-def _passage(number: int, hit: Hit) -> str:
-    known = (("document_name", "{}"), ("page_number", "page {}"), ("section_heading", "{}"))
-    source = ", ".join(text.format(hit.metadata[key]) for key, text in known if key in hit.metadata)
-    return f"[{number}] {hit.score:.3f} {source}\n{hit.text}\n"
 
 
 def _configuration(content: bytes | str) -> dict[str, Any]:

@@ -12,22 +12,21 @@ from typing import IO
 
 import msgspec
 
-from ragstore_gateway.commands.gateway_connection import GatewayFailed
+from ragstore_gateway.commands.documents import STDIN
+from ragstore_gateway.commands.gateway_client.client import GatewayClient
+from ragstore_gateway.commands.gateway_client.connection import GatewayFailed
+from ragstore_gateway.commands.gateway_client.responses import Base
+from ragstore_gateway.commands.ingestion import Line, ingest_all
 from ragstore_gateway.commands.kb import archive
-from ragstore_gateway.commands.kb.client import Base, KnowledgeBases
-from ragstore_gateway.commands.kb.ingest import ingest_all
-from ragstore_gateway.commands.line import Line
 from ragstore_gateway.commands.progress import DocumentProgress
-from ragstore_gateway.commands.read import STDIN
 
 NOT_FOUND = 404
 
 
-async def export_base(bases: KnowledgeBases, base: Base, path: str) -> tuple[int, list[str]]:
+async def export_base(gateway: GatewayClient, base: Base, path: str) -> tuple[int, list[str]]:
     """Write an archive.
 
     Args:
-        bases: the gateway.
         base: the knowledge base.
         path: the file, or `-` for standard output.
 
@@ -35,19 +34,19 @@ async def export_base(bases: KnowledgeBases, base: Base, path: str) -> tuple[int
         The number of documents, and the names of those without a text.
     """
     if path == STDIN:
-        return await _export(bases, base, sys.stdout.buffer)
+        return await _export(gateway, base, sys.stdout.buffer)
     with archive.written(path) as file:
-        return await _export(bases, base, file)
+        return await _export(gateway, base, file)
 
 
-async def _export(bases: KnowledgeBases, base: Base, file: IO[bytes]) -> tuple[int, list[str]]:
+async def _export(gateway: GatewayClient, base: Base, file: IO[bytes]) -> tuple[int, list[str]]:
     exported, left_out = 0, []
     file.write(archive.line(archive.Header(base.configuration)))
-    states = [state async for state in bases.documents(base.id)]
+    states = [state async for state in gateway.documents(base.id)]
     with DocumentProgress("export", len(states), shown=True) as progress:
         for state in states:
             try:
-                text = await bases.text(base.id, state.name)
+                text = await gateway.text(base.id, state.name)
             except GatewayFailed as error:
                 if error.status != NOT_FOUND:
                     raise
@@ -78,12 +77,11 @@ def readable(path: str) -> Iterator[IO[bytes]]:
 
 
 async def import_base(
-    bases: KnowledgeBases, file: IO[bytes], name: str, report: Callable[[Line], None], *, shows_progress: bool
+    gateway: GatewayClient, file: IO[bytes], name: str, report: Callable[[Line], None], *, shows_progress: bool
 ) -> int:
     """Create a knowledge base from an archive.
 
     Args:
-        bases: the gateway.
         file: the archive, which can be read repeatedly.
         name: its name; that of the archive if empty.
         report: is called with the outcome of each document.
@@ -97,6 +95,6 @@ async def import_base(
     """
     checked = archive.opened(file)
     configuration = checked.header.configuration | ({"name": name} if name else {})
-    base = await bases.create(configuration)
+    base = await gateway.create(configuration)
     with DocumentProgress("import", checked.count, shown=shows_progress) as progress:
-        return await ingest_all(bases, base.id, checked.documents(), progress, report)
+        return await ingest_all(gateway, base.id, checked.documents(), progress, report)

@@ -60,7 +60,11 @@ class QueryResult(TypedDict):
 class ChromaApi(Protocol):
     """The methods that are called. chromadb's `ServerAPI` documents them."""
 
-    def get_version(self) -> str: ...  # noqa: D102  # described in chromadb, as all below
+    def start(self) -> None: ...  # noqa: D102  # described in chromadb, as all below
+
+    def stop(self) -> None: ...  # noqa: D102
+
+    def get_version(self) -> str: ...  # noqa: D102
 
     def get_max_batch_size(self) -> int: ...  # noqa: D102
 

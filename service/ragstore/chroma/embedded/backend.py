@@ -18,7 +18,6 @@ from ragstore.chroma.collection_config import SYNC_THRESHOLD
 from ragstore.chroma.embedded import process as chroma_process
 from ragstore.chroma.embedded.large_writes import Chunk, receive, split_write
 from ragstore.chroma.embedded.pool import processes_of
-from ragstore.chroma.embedded.process_files import FileWatch
 from ragstore.chroma.embedded.process_memory import MemoryWatch
 from ragstore.chroma.embedded.process_metrics import release_folder, watch_folder
 from ragstore.chroma.embedded.running_process import RunningProcess, log_opened
@@ -33,10 +32,6 @@ _log = structlog.get_logger(__name__)
 
 CLOSE_SECONDS: Final = 5.0
 """Maximum wait for Chroma to complete the calls in flight when the service ends."""
-
-INDEX_EVICTED: Final = "Nothing found on disk"
-"""Chroma's message for a collection whose index it has evicted and had never saved. Its maximum number of indexes in
-memory is a fifth of the open files that its process may have. Only a restart helps (measured with 1.5.9)."""
 
 LINE_END: Final = "\n"
 
@@ -80,7 +75,6 @@ class EmbeddedBackend:
         self._slow = asyncio.Semaphore(1)
         self._last_progress = 0.0
         self._memory = memory or MemoryWatch(0)
-        self._files = FileWatch()
         self._restart: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -162,9 +156,6 @@ class EmbeddedBackend:
                 raise ChromaUnavailable(
                     error.text if is_in_use else f"The data cannot be opened ({error.kind})"
                 ).because(f"{self._data[0]}: {error.text.partition(LINE_END)[0]}") from None
-            if INDEX_EVICTED in error.text:
-                self._restart_later("it has evicted an index that was not saved")
-                raise ChromaUnavailable("Chroma's process is being restarted") from None
             raise translate_error(error.kind, error.text, collection_name=operation.collection_name) from None
 
     def _process(self) -> tuple[ProcessPoolExecutor, Future[chroma_process.OpenedData]]:
@@ -191,7 +182,7 @@ class EmbeddedBackend:
             self._in_flight.discard(call)
             if not call.cancelled():
                 self._last_progress = loop.time()
-            self._limit_resources()
+            self._limit_memory()
 
         if not self._in_flight:
             self._last_progress = loop.time()
@@ -214,22 +205,15 @@ class EmbeddedBackend:
             self._in_flight.clear()
             self._drop(pool)
 
-    def _limit_resources(self) -> None:
-        """Restart a process that has taken too much memory, or has too many open files."""
+    def _limit_memory(self) -> None:
+        """Restart a process that has taken too much memory, once the calls in flight are complete.
+
+        Later calls wait for the new one.
+        """
         if self._restart is not None or self._watched is None:
             return
         if self._memory.is_exceeded(self._watched.process_id):
-            self._restart_later(f"it takes more than {self._memory.max_bytes} bytes")
-        elif self._files.is_exceeded(self._watched.process_id):
-            self._restart_later("it has nearly as many open files as it may have")
-
-    def _restart_later(self, reason: str) -> None:
-        """Restart the process once the calls in flight are complete. Later calls wait for the new one.
-
-        Args:
-            reason: why, for the log.
-        """
-        if self._restart is None:
+            reason = f"it takes more than {self._memory.max_bytes} bytes"
             self._restart = asyncio.create_task(self._restart_process(reason), name="restart-chroma")
             self._restart.add_done_callback(self._restart_done)
 

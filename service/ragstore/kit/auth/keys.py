@@ -320,16 +320,17 @@ class KeyRing(Generic[S]):
         known, key = self._keys.get(digest, (b"", None))
         return key if hmac.compare_digest(known, digest) else None
 
-    def find_by_hash(self, sha256: str) -> Key[S] | None:
+    def find_by_name(self, name: str) -> Key[S] | None:
         """Look up a key that another service of this process has found.
 
         Args:
-            sha256: the hash of the key, in hexadecimal.
+            name: the name of the key.
 
         Returns:
-            The key as this service sees it, or None.
+            The key as this service sees it; None if there is none, or if several have the name.
         """
-        return self._keys.get(bytes.fromhex(sha256), (b"", None))[1]
+        found = [key for _, key in self._keys.values() if key.name == name]
+        return found[0] if len(found) == 1 else None
 
     @asynccontextmanager
     async def watched(self, _: object = None) -> AsyncIterator[None]:

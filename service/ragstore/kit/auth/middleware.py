@@ -85,11 +85,6 @@ class AuthMiddleware:
         # The response to OPTIONS lists the methods of a path, which the OpenAPI document does, too.
         if role is None or scope["method"] == "OPTIONS":
             return
-        if CALLER in scope:
-            key = scope[CALLER]  # type: ignore[typeddict-item]  # not of ASGI
-            if self._keys is not None:
-                self._check_role(scope, key, role)
-            return
         if self._local:
             check_local(scope["method"], scope["headers"], self._origins, self._variables)
         key = None if self._keys is None else self._authorized(self._keys, scope, role)

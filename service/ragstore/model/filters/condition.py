@@ -47,14 +47,14 @@ class Condition:
 
     @classmethod
     def parse_text(cls, where: str | None, where_document: str | None = None) -> Condition:
-        """Parse filters from JSON texts. None selects everything.
+        """Parse filters from JSON texts, as query parameters have them. None and an empty text select everything.
 
         Raises:
             InvalidFilter: a text is not JSON, or a filter is invalid.
         """
         return cls(
-            None if where is None else metadata_filter.parse_text(where),
-            None if where_document is None else document_filter.parse_text(where_document),
+            metadata_filter.parse_text(where) if where else None,
+            document_filter.parse_text(where_document) if where_document else None,
         )
 
     @property

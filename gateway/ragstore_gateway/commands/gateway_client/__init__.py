@@ -1,0 +1,1 @@
+"""A running gateway, as the commands call it."""

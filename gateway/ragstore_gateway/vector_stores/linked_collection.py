@@ -1,0 +1,68 @@
+"""Collections that others fill: what the gateway knows of one, and how its records become hits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+from ragstore_gateway.errors import CollectionReadOnly
+from ragstore_gateway.vector_stores.store_parameters import LinkableParameters
+from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    """A collection, as its engine describes it.
+
+    Attributes:
+        dimension: the dimension of its vectors; None as long as it has none.
+        model: the model of its vectors; empty if that is not recorded.
+    """
+
+    dimension: int | None
+    model: str = ""
+
+
+@runtime_checkable
+class LinkedVectorStore(VectorStore, Protocol):
+    """A collection that others fill. Its writes raise `CollectionReadOnly`, unless it is shared."""
+
+    async def describe(self) -> CollectionInfo | None:
+        """Describe the collection.
+
+        Returns:
+            Its description; None if it does not exist.
+
+        Raises:
+            StoreUnavailable: the engine failed.
+        """
+
+
+def linked_hit(hit: Hit, parameters: LinkableParameters) -> Hit:
+    """A record of others as a hit: its text, title and URL are where those of a base's own chunks are.
+
+    Args:
+        hit: the record.
+        parameters: the names of its fields.
+    """
+    metadata = dict(hit.metadata)
+    text = str(metadata.pop(parameters.text_field, "")) if parameters.text_field else hit.text
+    for name, field in (("title", parameters.title_field), ("url", parameters.url_field)):
+        if field and field != name and field in metadata:
+            metadata[name] = metadata[field]
+    return replace(hit, text=text, metadata=metadata)
+
+
+def scalars(metadata: Mapping[str, object]) -> dict[str, MetadataValue]:
+    """Metadata without lists and objects, which only records of others have: one of them must not fail the search.
+
+    Args:
+        metadata: the metadata of a record.
+    """
+    return {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}
+
+
+def read_only() -> CollectionReadOnly:
+    """The error of a write to a collection that others fill."""
+    return CollectionReadOnly("The knowledge base is linked to a collection that others fill: it takes no documents")

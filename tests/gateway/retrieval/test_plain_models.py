@@ -1,0 +1,236 @@
+"""The passages of plain `rag/` models: the best one of each of the nearest URLs. Diversity orders them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+from aiohttp import web
+
+from ragstore_client import AsyncClient, CallTimeout, Client, NewDocument, QueryResults
+from ragstore_gateway.chat.conversation import Conversation
+from ragstore_gateway.chat.rag_models import Augmentation, Caller
+from ragstore_gateway.configurations.default_bases import default_base
+from ragstore_gateway.conversations.step import Step
+from ragstore_gateway.embeddings.cross_encoder import CrossEncoders
+from ragstore_gateway.retrieval.assistant import AssistantServices
+from ragstore_gateway.retrieval.http_calls import HttpCalls
+from ragstore_gateway.retrieval.plain_models import PlainModels
+from ragstore_gateway.retrieval.ranking import FAN_OUT, Ranking
+from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
+from ragstore_gateway.retrieval.source_prompt import SourceLimits
+from ragstore_gateway.retrieval.tasks import TaskRetrieval
+from ragstore_gateway.retrieval.workflow import Workflows
+from ragstore_gateway.settings import Settings
+from tests.support.fake_providers import FakeProvider, Received, fake_provider, json_response
+from tests.support.knowledge import Knowledge, knowledge_of
+from tests.support.servers import Served
+
+DIMENSION = 64
+TOP_K = 5
+
+
+def vector(similarity: float, direction: int) -> list[float]:
+    """A vector of a similarity to the question. Vectors of one direction are similar to each other."""
+    components = [0.0] * DIMENSION
+    components[0], components[direction] = similarity, math.sqrt(1 - similarity**2)
+    return components
+
+
+async def first_axis(received: Received) -> web.StreamResponse:
+    """Embed each text as the first axis."""
+    body = received.json
+    assert isinstance(body, dict)
+    return json_response([vector(1.0, 1)] * len(body["inputs"]))
+
+
+def passage(name: str, similarity: float, direction: int, url: str = "") -> NewDocument:
+    return NewDocument(
+        id=name,
+        text=f"Text of {name}",
+        embedding=vector(similarity, direction),
+        metadata={"url": f"https://m.example/{url}"} if url else {},
+    )
+
+
+@pytest.fixture(scope="module")
+async def provider() -> AsyncIterator[FakeProvider]:
+    """A server that embeds each text as the first axis."""
+    async with fake_provider(first_axis) as found:
+        yield found
+
+
+@dataclass
+class Plain:
+    """Plain models over one collection of a store, with a database of their own.
+
+    Attributes:
+        steps: what they have recorded.
+    """
+
+    gateway: Served
+    provider: FakeProvider
+    collection: str
+    folder: Path
+    steps: list[Step]
+
+    def stored(self, passages: Sequence[NewDocument]) -> None:
+        """Store records, as another program does."""
+        with Client(self.gateway.url) as client:
+            client.upsert_documents(self.collection, passages)
+
+    @asynccontextmanager
+    async def knowledge(self, settings: Settings) -> AsyncIterator[Knowledge]:
+        """The state of a gateway with a base over the collection."""
+        database = f"sqlite+aiosqlite:///{self.folder / uuid4().hex}.db"
+        async with knowledge_of(database, self.gateway.url, settings) as knowledge:
+            await knowledge.bases.create(default_base(self.collection))
+            yield knowledge
+
+    async def augmented(self, given: Mapping[str, object] | None = None, question: str = "") -> Augmentation:
+        """The passages that a model adds to a question."""
+        own = {"embedding_provider": "tei", "embedding_url": self.provider.url, "rag_collections": self.collection}
+        settings = Settings(**(own | dict(given or {})))  # type: ignore[arg-type]  # fields of any type
+        async with self.knowledge(settings) as knowledge:
+            http_calls = HttpCalls([], knowledge.embeddings.secrets)
+            ranking = Ranking(
+                knowledge.embeddings.default,
+                knowledge.embeddings.secrets,
+                httpx.AsyncClient(),
+                CrossEncoders(knowledge.embeddings.folders),
+            )
+            limits = SourceLimits.from_settings(settings)
+            retrieval = TaskRetrieval(knowledge.retriever, http_calls, ranking, limits)
+            workflows = Workflows(knowledge.bases)
+
+            async def record(step: Step) -> None:
+                self.steps.append(step)
+
+            services = AssistantServices(settings, workflows, retrieval, record)
+            conversation = Conversation(question or "How long is the warranty?", [], [], {"content": b'""'}, [])  # type: ignore[dict-item]  # bytes are JSON
+            return await PlainModels(services).model(["m"]).augment(conversation, Caller(conversation_id="c"))
+
+    async def sources(self, **settings: object) -> list[str]:
+        """The ids of the passages in the prompt, in their order."""
+        return [each.id for each in (await self.augmented(settings)).passages]
+
+
+@pytest.fixture
+def plain(gateway: Served, provider: FakeProvider, tmp_path: Path) -> Plain:
+    """Plain models over an empty collection."""
+    name = f"memory-{uuid4().hex[:8]}"
+    with Client(gateway.url) as client:
+        client.create_collection(name)
+    return Plain(gateway, provider, name, tmp_path, [])
+
+
+@pytest.mark.parametrize("diversity", [0.0, 0.7, 1.0])
+async def test_the_nearest_urls_are_the_sources_whatever_the_diversity(plain: Plain, diversity: float) -> None:
+    """The near ones repeat each other, and each far one is unlike all others: 15 were fetched, and far ones chosen."""
+    near = [passage(f"near-{n}", 0.9 - n / 100, 1, f"near-{n}") for n in range(TOP_K)]
+    far = [passage(f"far-{n}", 0.5 - n / 100, 2 + n, f"far-{n}") for n in range(20)]
+    plain.stored([*far, *near])
+    found = await plain.sources(rag_diversity=diversity)
+    assert found[0] == "near-0"
+    assert set(found) == {f"near-{n}" for n in range(TOP_K)}
+
+
+async def test_by_default_diversity_orders_the_sources_by_their_own_vectors(plain: Plain) -> None:
+    near = [passage(f"near-{n}", 0.9 - n / 100, 1, f"near-{n}") for n in range(TOP_K - 1)]
+    plain.stored([*near, passage("other", 0.6, 2, "other")])
+    plain.provider.received.clear()
+    found = await plain.sources()
+    assert sorted(found) == ["near-0", "near-1", "near-2", "near-3", "other"]
+    assert found[:2] == ["near-0", "other"]
+    assert len(plain.provider.received) == 1, "only the question is embedded"
+    assert await plain.sources(rag_diversity=0.0) == ["near-0", "near-1", "near-2", "near-3", "other"]
+
+
+async def test_an_embedder_that_reaches_its_own_time_limit_is_a_timeout(plain: Plain) -> None:
+    async def slow(received: Received) -> web.StreamResponse:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    plain.stored([passage("a", 0.9, 1)])
+    async with fake_provider(slow) as provider:
+        added = await plain.augmented({"embedding_url": provider.url, "embedding_timeout_seconds": 0.2})
+    assert (added.reason, added.failed, list(added.passages)) == ("timeout", True, [])
+
+
+async def test_a_url_with_many_near_passages_leaves_room_for_the_others(plain: Plain) -> None:
+    """15 passages were fetched, all of them of one URL, which was then the only source."""
+    book = [passage(f"book-{n}", 0.9 - n / 1000, 1, "book") for n in range(40)]
+    pages = [passage(f"page-{n}", 0.7 - n / 100, 2, f"page-{n}") for n in range(6)]
+    plain.stored([*book, *pages])
+    assert await plain.sources(rag_diversity=0.0) == ["book-0", "page-0", "page-1", "page-2", "page-3"]
+
+
+async def test_a_text_that_two_urls_share_costs_neither_of_them_its_best_passage(plain: Plain) -> None:
+    footers = [passage(f"footer-{n}", 0.8 - n / 100, 2, f"page-{n}") for n in range(3)]
+    shared = [
+        NewDocument(id=each.id, text="Imprint", embedding=each.embedding, metadata=each.metadata) for each in footers
+    ]
+    plain.stored([*shared, *(passage(f"body-{n}", 0.9 - n / 20, 1, f"page-{n}") for n in range(2))])
+    assert await plain.sources(rag_diversity=0.0) == ["body-0", "body-1", "footer-2"]
+
+
+async def test_passages_without_a_url_are_sources_of_their_own(plain: Plain) -> None:
+    plain.stored([passage(f"note-{n}", 0.9 - n / 100, 1) for n in range(8)])
+    assert await plain.sources(rag_diversity=0.0) == [f"note-{n}" for n in range(TOP_K)]
+
+
+async def test_no_more_passages_are_fetched_than_the_threshold_allows(
+    plain: Plain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = [passage(f"book-{n}", 0.9 - n / 1000, 1, "book") for n in range(10)]
+    plain.stored([*book, *(passage(f"far-{n}", 0.1, 2, f"far-{n}") for n in range(30))])
+    counts: list[int] = []
+    search = KnowledgeRetriever.search
+
+    async def counted(
+        self: KnowledgeRetriever, question: object, queries: Sequence[BaseQuery], deadline: float
+    ) -> list[BaseResult]:
+        counts.extend(query.max_results for query in queries)
+        return await search(self, question, queries, deadline)  # type: ignore[arg-type]  # passed on as given
+
+    monkeypatch.setattr(KnowledgeRetriever, "search", counted)
+    assert await plain.sources(rag_similarity_threshold=0.2) == ["book-0"]
+    assert counts == [FAN_OUT * TOP_K]
+
+
+async def test_what_was_found_is_kept_when_the_search_for_further_urls_fails(
+    plain: Plain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain.stored([passage(f"book-{n}", 0.9 - n / 1000, 1, "book") for n in range(40)])
+    query = AsyncClient.query
+
+    async def first_only(self: AsyncClient, *arguments: object, **options: object) -> QueryResults:
+        if int(str(options["top_k"])) > 2 * FAN_OUT * TOP_K:
+            raise CallTimeout("no response in time")
+        return await query(self, *arguments, **options)  # type: ignore[arg-type]  # passed on as given
+
+    monkeypatch.setattr(AsyncClient, "query", first_only)
+    assert await plain.sources() == ["book-0"]
+
+
+async def test_a_retrieval_leaves_a_step_with_the_passages_and_what_was_left_out(plain: Plain) -> None:
+    plain.stored([passage(f"page-{n}", 0.9 - n / 100, 1, f"page-{n}") for n in range(3)])
+    await plain.augmented({"rag_max_sources": 2, "rag_diversity": 0.0})
+    (step,) = plain.steps
+    (trace,) = step.traces["rag:trace:rag"]
+    assert (step.assistant, step.conversation, trace["kb"]) == ("", "c", plain.collection)
+    assert [each["id"] for each in trace["passages"]] == ["page-0", "page-1", "page-2"]
+    assert [each.get("omitted", False) for each in trace["passages"]] == [False, False, True]
+
+
+async def test_small_talk_is_not_searched_for(plain: Plain) -> None:
+    plain.stored([passage("a", 0.9, 1)])
+    added = await plain.augmented(question="thanks!")
+    assert (added.reason, list(added.passages), added.messages) == ("short_question", [], None)

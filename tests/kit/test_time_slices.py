@@ -1,0 +1,56 @@
+"""Long computations on the event loop run in slices, and what waits for a long step runs before the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator
+
+from ragstore.kit.time_slices import SLICE_SECONDS, TimeSlices
+
+TURNS = 8
+"""Turns of the event loop that a small request takes."""
+
+
+async def test_a_request_that_needs_several_turns_waits_for_one_long_step_at_most() -> None:
+    steps = 0
+
+    def computation() -> Generator[None, None, None]:
+        nonlocal steps
+        for _ in range(20):
+            ends = time.perf_counter() + 3 * SLICE_SECONDS
+            while time.perf_counter() < ends:
+                pass
+            steps += 1
+            yield
+
+    running = asyncio.create_task(TimeSlices().run(computation()))
+    waits = []
+    for _ in range(5):
+        begun = steps
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        waits.append(steps - begun)
+    await running
+
+    assert max(waits) <= 1
+
+
+async def test_short_steps_share_a_slice() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def computation() -> Generator[None, None, str]:
+        for _ in range(1000):
+            yield
+        return "result"
+
+    counting = asyncio.create_task(count())
+    assert await TimeSlices().run(computation()) == "result"
+    counting.cancel()
+    assert turns < 100
