@@ -1,95 +1,258 @@
-"""Documents per second of 1, 2 and 3 gateways over one PostgreSQL.
+"""Documents per second and processor time of ingestion, side by side with bare loops over Chroma.
 
-`python -m benchmarks.ingestion` starts PostgreSQL, a store and a server of embeddings that takes a second for each
-response, as one of a model does. Then it sends documents to the first gateway, and waits until all are complete. The
-time of the embeddings is what replicas share; on a machine with few cores, they also share the cores.
+    python -m benchmarks.ingestion --texts 1000 --langchain PYTHON
+
+All rows have the same texts, and the same server of embeddings, which responds immediately. Small texts have 1 kB; the
+large one has 5 MB. The loops are programs of their own: Chroma in batches of 256 chunks, and LangChain over Chroma one
+by one and in batches of 1,000, by a Python that has `langchain-chroma` and `chromadb`. Processor time is that of the
+gateways with the processes that they have started, or of the loop; the server of embeddings and PostgreSQL are in none.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import httpx
 
 from tests.support.gateways import start_gateway
-from tests.support.ingestion import Base, embedding_server, text_of
+from tests.support.ingestion import Base, embedding_server
 from tests.support.postgres import running_postgres
-from tests.support.servers import running, start_service
+from tests.support.servers import Served, running, start_service
+
+WORDS: Final = ("tea", "water", "leaf", "brew", "minute", "kettle", "boil", "cool", "green", "black", "river", "bridge")
+CHUNKING: Final = {"chunkStrategy": "window", "chunkSize": 400, "chunkOverlap": 0}
+SMALL_CHARACTERS: Final = 1000
+CONCURRENCY: Final = 16
+"""Number of uploads in flight."""
+
+LOOP: Final = """
+import json, sys, time
+from urllib.request import Request, urlopen
+
+kind, folder, url, path = sys.argv[1:]
+texts = json.loads(open(path).read())
+
+def chunks_of(text):
+    return [text[start : start + 400] for start in range(0, len(text), 400)]
+
+def embed(batch):
+    body = json.dumps({"inputs": batch}).encode()
+    return json.loads(urlopen(Request(url + "/embed", body, {"Content-Type": "application/json"})).read())
+
+if kind == "chroma":
+    import chromadb
+    client = chromadb.PersistentClient(folder)
+    hnsw = {"space": "cosine", "max_neighbors": 64, "ef_construction": 300, "ef_search": 400}
+    collection = client.create_collection("texts", configuration={"hnsw": hnsw}, embedding_function=None)
+    def add(batch, first):
+        vectors = [vector for start in range(0, len(batch), 32) for vector in embed(batch[start : start + 32])]
+        collection.add([f"{first + number}" for number in range(len(batch))], vectors, documents=batch)
+    size = 256
+else:
+    from langchain_chroma import Chroma
+    from langchain_core.embeddings import Embeddings
+    class Served(Embeddings):
+        def embed_documents(self, texts):
+            return [vector for start in range(0, len(texts), 32) for vector in embed(texts[start : start + 32])]
+        def embed_query(self, text):
+            return embed([text])[0]
+    store = Chroma("texts", Served(), persist_directory=folder)
+    def add(batch, first):
+        store.add_texts(batch)
+    size = 1000 if kind == "langchain" else 0
+add(["warm"], -1)
+started, cpu = time.perf_counter(), time.process_time()
+count = 0
+if size:
+    chunks = [chunk for text in texts for chunk in chunks_of(text)]
+    for start in range(0, len(chunks), size):
+        add(chunks[start : start + size], start)
+    count = len(chunks)
+else:
+    for text in texts:
+        chunks = chunks_of(text)
+        add(chunks, count)
+        count += len(chunks)
+print(json.dumps({"seconds": time.perf_counter() - started, "cpu": time.process_time() - cpu, "chunks": count}))
+"""
 
 
-async def throughput(
-    folder: Path, database_url: str, replicas: int, options: argparse.Namespace
-) -> tuple[float, float]:
-    """Measure a number of gateways.
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+        name: what was measured.
+        documents: number of documents.
+        chunks: number of their chunks.
+        seconds: time until the last one was complete.
+        cpu: processor time in seconds.
+        accepted: times of the requests that sent the documents, in seconds.
+    """
+
+    name: str
+    documents: int
+    chunks: int
+    seconds: float
+    cpu: float
+    accepted: Sequence[float] = ()
+
+    def __str__(self) -> str:
+        times = sorted(self.accepted) or [0.0]
+        return (
+            f"| {self.name} | {self.documents} | {self.documents / self.seconds:.1f} | "
+            f"{1000 * self.cpu / self.documents:.1f} ms | {1000 * self.cpu / self.chunks:.2f} ms | "
+            f"{1000 * times[len(times) // 2]:.0f} ms | {1000 * times[len(times) * 99 // 100]:.0f} ms |"
+        )
+
+
+def texts_of(count: int, characters: int) -> list[str]:
+    """Texts of random words.
+
+    Args:
+        characters: the length of each.
+    """
+    generator = random.Random(3)  # noqa: S311  # no secret
+    return [
+        " ".join(generator.choice(WORDS) for _ in range(characters // 4))[: characters - 10] + f" {number:9}"
+        for number in range(count)
+    ]
+
+
+def cpu_of(pids: Sequence[int]) -> float:
+    """The processor time of processes and of all that they have started, in seconds."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    chosen = set(pids)
+    while more := {pid for pid, parent in parents.items() if parent in chosen} - chosen:
+        chosen |= more
+    total = 0.0
+    for pid in chosen:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        # With what children that have ended used.
+        total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
+@contextmanager
+def gateways(folder: Path, database: str, processes: int) -> Iterator[list[Served]]:
+    """Gateways over one database.
 
     Args:
         folder: an empty folder.
-        database_url: an empty database.
-        replicas: number of gateways.
-        options: the options of the command.
-
-    Returns:
-        Documents per second, and the median time of a request that sends one, in milliseconds.
+        database: `sqlite`, with a store in the process of the gateway, or `postgresql`, with a store beside them.
+        processes: number of gateways.
     """
     with ExitStack() as stack:
-        (folder / "store").mkdir(parents=True)
-        store = stack.enter_context(running(start_service(folder / "store")))
-        environ = {
-            "RAGSTORE_URL": store.url,
-            "RAGSTORE_GATEWAY_DATABASE_URL": database_url,
-            "RAGSTORE_GATEWAY_INGESTION_CONCURRENCY": str(options.concurrency),
-            "RAGSTORE_GATEWAY_EMBEDDING_CONCURRENCY": str(options.concurrency),
-        }
-        urls = []
-        for number in range(replicas):
+        environ = {"RAGSTORE_GATEWAY_EMBEDDING_CACHE_BYTES": "0"}
+        if database == "postgresql":
+            (folder / "store").mkdir()
+            store = start_service(folder / "store", {"RAGSTORE_RESERVED_PREFIXES": "none"})
+            environ["RAGSTORE_URL"] = stack.enter_context(running(store)).url
+            environ["RAGSTORE_GATEWAY_DATABASE_URL"] = stack.enter_context(running_postgres()).create_database()
+        served = []
+        for number in range(processes):
             (folder / str(number)).mkdir()
-            urls.append(stack.enter_context(running(start_gateway(folder / str(number), environ))).url)
-        async with (
-            embedding_server(options.embedding_seconds) as embeddings,
-            httpx.AsyncClient(base_url=urls[0], timeout=60) as client,
-        ):
-            provider = {"embeddingProvider": "tei", "embeddingParameters": {"baseUrl": embeddings.url}}
-            # Fairness leaves a quarter of the jobs of a process to other bases.
-            bases = [await Base.create(client, name=f"base {number}", **provider) for number in range(4)]
-            for base in bases:
-                await base.completed("first", text_of("first", options.chunks))
-            started = time.perf_counter()
-            accepted = []
-            sent = []
-            for number in range(options.documents):
-                base = bases[number % len(bases)]
+            served.append(stack.enter_context(running(start_gateway(folder / str(number), environ))))
+        yield served
+
+
+async def of_gateway(name: str, served: Sequence[Served], texts: Sequence[str], url: str) -> Row:
+    """Measure gateways.
+
+    Args:
+        name: name of the row.
+        served: the gateways. The documents are sent to the first one.
+        url: the server of embeddings.
+    """
+    async with httpx.AsyncClient(base_url=served[0].url, timeout=120) as client:
+        provider = {"embeddingProvider": "tei", "embeddingParameters": {"baseUrl": url}}
+        base = await Base.create(client, name=name, **provider, **CHUNKING)
+        await base.completed("first", "tea")
+        pids = [each.process.pid for each in served]
+        started, cpu = time.perf_counter(), cpu_of(pids)
+        slots = asyncio.Semaphore(CONCURRENCY)
+        accepted: list[float] = []
+
+        async def send(number: int, text: str) -> str:
+            async with slots:
                 before = time.perf_counter()
-                accepted.append((base, await base.ingest(f"doc {number}", text_of(f"doc {number}", options.chunks))))
-                sent.append(time.perf_counter() - before)
-            for base, ingestion in accepted:
-                found = await base.ended(ingestion, 600)
-                if found["status"] != "completed":
-                    raise RuntimeError(found["status"])
-            seconds = time.perf_counter() - started
-    return options.documents / seconds, sorted(sent)[len(sent) // 2] * 1000
+                ingestion = await base.ingest(f"doc {number}", text)
+                accepted.append(time.perf_counter() - before)
+                return ingestion
+
+        ids = await asyncio.gather(*(send(number, text) for number, text in enumerate(texts)))
+        chunks = sum([(await base.ended(each, 1800))["chunks"] for each in ids])
+        return Row(name, len(texts), chunks, time.perf_counter() - started, cpu_of(pids) - cpu, accepted)
+
+
+def of_loop(name: str, kind: str, python: str, texts: Sequence[str], url: str) -> Row:
+    """Measure a loop over Chroma.
+
+    Args:
+        name: name of the row.
+        kind: `chroma`, `langchain`, or `langchain-single`.
+        python: the interpreter.
+        url: the server of embeddings.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "texts.json"
+        path.write_text(json.dumps(texts))
+        command = [python, "-c", LOOP, kind, str(Path(folder) / "chroma"), url, str(path)]
+        found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return Row(name, len(texts), found["chunks"], found["seconds"], found["cpu"])
+
+
+async def measure(options: argparse.Namespace) -> None:
+    """Measure everything, and print the table."""
+    small, large = texts_of(options.texts, SMALL_CHARACTERS), texts_of(1, options.large_bytes)
+    print("| | documents | documents/s | CPU a document | CPU a chunk | 202 after, median | 99 % |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    async with embedding_server() as embeddings:
+        for kind, texts in (("small", small), ("large", large)):
+            if not texts or (kind == "large" and not options.large_bytes):
+                continue
+            row = await asyncio.to_thread(of_loop, f"Chroma, {kind}", "chroma", sys.executable, texts, embeddings.url)
+            print(row, flush=True)
+            for each, name in (("langchain", "in batches"), ("langchain-single", "one by one")):
+                if options.langchain:
+                    title = f"LangChain {name}, {kind}"
+                    print(await asyncio.to_thread(of_loop, title, each, options.langchain, texts, embeddings.url))
+            for database in options.databases:
+                for count in options.processes if database == "postgresql" else [1]:
+                    with tempfile.TemporaryDirectory() as folder, gateways(Path(folder), database, count) as served:
+                        title = f"gateway, {database}, {count}, {kind}"
+                        print(await of_gateway(title, served, texts, embeddings.url), flush=True)
+            print(f"load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--replicas", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--documents", type=int, default=120)
-    parser.add_argument("--chunks", type=int, default=10)
-    parser.add_argument("--concurrency", type=int, default=4)
-    parser.add_argument("--embedding-seconds", type=float, default=1.0)
-    options = parser.parse_args()
-    first = 0.0
-    print("gateways | documents/s | ratio | 202 after, median")
-    for count in options.replicas:
-        with tempfile.TemporaryDirectory() as folder, running_postgres() as server:
-            rate, sent = asyncio.run(throughput(Path(folder), server.create_database(), count, options))
-        first = first or rate
-        print(f"{count} | {rate:.1f} | {rate / first:.2f} | {sent:.0f} ms", flush=True)
+    parser.add_argument("--texts", type=int, default=1000)
+    parser.add_argument("--large-bytes", type=int, default=5_000_000)
+    parser.add_argument("--databases", nargs="+", choices=("sqlite", "postgresql"), default=["sqlite", "postgresql"])
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--langchain", default="", help="a Python with langchain-chroma")
+    asyncio.run(measure(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -114,7 +114,7 @@ async def measure(url: str, corpus: Corpus, sizes: Sequence[int]) -> None:
                 chunks = corpus.chunks(DOCUMENT_CHUNKS, stored)
                 started = time.perf_counter()
                 async with database.session() as session:
-                    await put_keywords(session, collection, str(uuid4()), chunks)
+                    await put_keywords(session, collection, {str(uuid4()): chunks})
                 seconds += time.perf_counter() - started
                 stored += len(chunks)
             if database.is_postgresql:

@@ -26,7 +26,6 @@ from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
-from ragstore_gateway.ingestion.leases import executor_id
 from ragstore_gateway.keys import visible_bases
 from ragstore_gateway.openai_vector_stores import file_routes, store_routes
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
@@ -103,7 +102,7 @@ class KnowledgeServices:
             partial(store.permits, writes=True),
         )
         self._fetching = SourceFetching(settings, extractor)
-        runs = Runs(self.database, executor_id(), settings.ingestion_lease_seconds)
+        runs = Runs(self.database, self.ingestion.leases)
         self.source_files = SourceFiles(self.database, self.ingestion, runs, settings.max_document_bytes)
         self.sources = Sources(
             self.database,

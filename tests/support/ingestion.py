@@ -376,10 +376,9 @@ class State:
         own = (IngestionPayloadRow.ingestion_id == ingestion_id, IngestionPayloadRow.kind == "vectors")
         return int(self.rows(sa.select(sa.func.count()).select_from(IngestionPayloadRow).where(*own))[0][0])
 
-    def owner(self, job_id: str) -> str:
-        """The process that runs a job, in PostgreSQL."""
-        query = sa.text("SELECT executor_id FROM ragstore_jobs.workflow_status WHERE workflow_uuid = :id")
-        return str(self.rows(query.bindparams(id=job_id))[0][0])
+    def owner(self, ingestion_id: str) -> str:
+        """The process that works on an ingestion."""
+        return str(self.rows(sa.select(IngestionRow.owner).where(IngestionRow.id == ingestion_id))[0][0])
 
     def active_collections(self) -> list[str]:
         """Names of the collections that searches use."""
@@ -405,4 +404,5 @@ def _step(row: Any, has_text: bool, is_split: bool) -> str:
         return "split"
     if row.written:
         return "publish"
-    return "write" if row.chunks and row.chunks_embedded >= row.chunks else "embed"
+    # Some batches are written while others are embedded.
+    return "write" if row.chunks_embedded else "embed"

@@ -105,7 +105,7 @@ class Knowledge:
                 session.add(_document(document, base.id, f"{name}-{revision}", revision if visible else None))
                 if visible:
                     chunk = IndexedChunk(records[-1].id, list(words(text)))
-                    await put_keywords(session, active.id, document, [chunk])
+                    await put_keywords(session, active.id, {document: [chunk]})
         await store.write(records)
 
     async def assistant(self, name: str, **fields: Any) -> Configuration[Assistant]:

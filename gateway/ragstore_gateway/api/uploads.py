@@ -58,6 +58,22 @@ async def read_upload(request: Request[Any, Any, Any], max_bytes: int) -> Upload
         upload = await _file(request)
     else:
         upload = Upload(await request.body(), media_type or "text/plain", "")
+    await check_upload(upload, max_bytes)
+    return upload
+
+
+async def check_upload(upload: Upload, max_bytes: int) -> None:
+    """Check that a document can be ingested.
+
+    Args:
+        upload: the document.
+        max_bytes: size of the largest document.
+
+    Raises:
+        BodyTooLarge: it is too large.
+        InvalidRequest: it is empty.
+        UnsupportedMediaType: documents of this type cannot be ingested.
+    """
     if upload.media_type not in ACCEPTED:
         raise UnsupportedMediaType(f"Documents have one of the media types {', '.join(ACCEPTED)}, or {MULTIPART}")
     if len(upload.content) > max_bytes:
@@ -66,7 +82,6 @@ async def read_upload(request: Request[Any, Any, Any], max_bytes: int) -> Upload
         upload.media_type.startswith("text/") and await asyncio.to_thread(is_blank, upload.content)
     ):
         raise InvalidRequest(EMPTY)
-    return upload
 
 
 def is_blank(content: bytes) -> bool:

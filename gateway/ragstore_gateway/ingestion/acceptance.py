@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
@@ -68,51 +69,34 @@ class Acceptance:
             ConfigurationNotFound: there is no such knowledge base. Nothing was written.
             QueueFull: too much waits. Nothing was written.
         """
-        size = len(document.content)
-        await self._check(session, 1, size)
-        if await lock_base(session, base_id) is None:
+        (outcome,) = await self.accept_many(session, base_id, [document])
+        if isinstance(outcome, QueueFull):
+            raise outcome
+        return outcome
+
+    async def accept_many(
+        self, session: AsyncSession, base_id: str, documents: Sequence[NewContent]
+    ) -> list[IngestionRow | QueueFull]:
+        """Write documents and their ingestions. The transaction must end with `reserve`.
+
+        Args:
+            session: the transaction.
+            base_id: the knowledge base.
+            documents: the documents. Of several with one name, each later one replaces those before.
+
+        Returns:
+            For each document, the ingestion, or the reason why there is no room for it.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base. Nothing was written.
+        """
+        room = await self._room(session)
+        full = [room.take(len(document.content)) for document in documents]
+        accepted = [document for document, reason in zip(documents, full, strict=True) if reason is None]
+        if accepted and await lock_base(session, base_id) is None:
             raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
-        digest = await _digest(document.content)
-        name = document.name or f"document-{digest[:12]}"
-        now = datetime.now(UTC)
-        ingestion_id = str(uuid4())
-        row = await _document(session, base_id, name, now)
-        row.last_sequence += 1
-        row.last_ingestion = ingestion_id
-        await reset_reindexing(session, base_id, row.id)
-        if row.current_revision is None:
-            row.media_type, row.bytes, row.content_hash = document.media_type, size, digest
-        ingestion = IngestionRow(
-            id=ingestion_id,
-            kind=INGEST,
-            base_id=base_id,
-            kb_id=document.kb_id,
-            document_id=row.id,
-            document_name=name,
-            revision=ingestion_id,
-            sequence=row.last_sequence,
-            state=PENDING,
-            message="",
-            unchanged=False,
-            targets=[],
-            written={},
-            chunks=0,
-            chunks_embedded=0,
-            media_type=document.media_type,
-            bytes=size,
-            content_hash=digest,
-            is_queued=False,
-            attempts=0,
-            created_on=now,
-            started_on=None,
-            finished_on=None,
-        )
-        session.add(ingestion)
-        await session.flush()
-        # As a statement: the session would keep the content until its end.
-        content = {"ingestion_id": ingestion_id, "kind": CONTENT, "collection_id": "", "position": 0}
-        await session.execute(sa.insert(IngestionPayloadRow).values(**content, data=document.content))
-        return ingestion
+        ingestions = iter(await _write(session, base_id, accepted))
+        return [next(ingestions) if reason is None else reason for reason in full]
 
     async def reserve(self, session: AsyncSession) -> None:
         """Check the limits again, with what other transactions have committed meanwhile: the end of a transaction.
@@ -125,52 +109,144 @@ class Acceptance:
         Raises:
             QueueFull: too much waits.
         """
-        if await lock_name(session, WAITING):
-            await self._check(session, 0, 0)
+        if await lock_name(session, WAITING) and (full := (await self._room(session)).reason()) is not None:
+            raise full
 
-    async def _check(self, session: AsyncSession, documents: int, size: int) -> None:
-        """Check that there is room for further documents."""
+    async def _room(self, session: AsyncSession) -> _Room:
         bytes_waiting = sa.case((IngestionRow.kind == INGEST, IngestionRow.bytes), else_=0)
         query = sa.select(
             sa.func.count(), sa.func.coalesce(sa.func.sum(bytes_waiting), 0), sa.func.max(bytes_waiting)
         ).where(IngestionRow.state.in_(UNFINISHED))
         waiting, total, largest = (await session.execute(query)).one()
-        if waiting + documents > self._max_waiting:
-            raise QueueFull(f"{self._max_waiting} ingestions have not ended yet; try again later")
-        total = int(total) + size
+        return _Room(self._max_waiting, self._max_waiting_bytes, waiting, int(total), largest or 0)
+
+
+@dataclass(slots=True)
+class _Room:
+    """The documents that wait for ingestion, and the room for further ones.
+
+    Attributes:
+        waiting: number of ingestions that have not ended.
+        total: size of their documents.
+        largest: size of the largest one.
+    """
+
+    max_waiting: int
+    max_waiting_bytes: int
+    waiting: int
+    total: int
+    largest: int
+
+    def take(self, size: int) -> QueueFull | None:
+        """Take the room for a document.
+
+        Args:
+            size: in bytes.
+
+        Returns:
+            None; or why there is no room, which was not taken then.
+        """
+        after = replace(self, waiting=self.waiting + 1, total=self.total + size, largest=max(self.largest, size))
+        if (full := after.reason()) is None:
+            self.waiting, self.total, self.largest = after.waiting, after.total, after.largest
+        return full
+
+    def reason(self) -> QueueFull | None:
+        """Why too much waits; None if there is room for what waits."""
+        if self.waiting > self.max_waiting:
+            return QueueFull(f"{self.max_waiting} ingestions have not ended yet; try again later")
         # One document alone is accepted, whatever its size.
-        if total > max(self._max_waiting_bytes, largest or 0, size):
-            raise QueueFull(
-                f"The documents that wait for ingestion must not have more than {self._max_waiting_bytes} bytes; "
+        if self.total > max(self.max_waiting_bytes, self.largest):
+            return QueueFull(
+                f"The documents that wait for ingestion must not have more than {self.max_waiting_bytes} bytes; "
                 "try again later"
             )
+        return None
+
+
+async def _write(session: AsyncSession, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow]:
+    """Write documents and their ingestions, with the base locked."""
+    if not documents:
+        return []
+    digests = [await _digest(document.content) for document in documents]
+    names = [document.name or f"document-{digest[:12]}" for document, digest in zip(documents, digests, strict=True)]
+    query = sa.select(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.name.in_(set(names)))
+    rows = {row.name: row for row in await session.scalars(query)}
+    if rows:
+        await reset_reindexing(session, base_id, [row.id for row in rows.values()])
+    now = datetime.now(UTC)
+    ingestions: list[IngestionRow] = []
+    for document, name, digest in zip(documents, names, digests, strict=True):
+        row = rows.get(name)
+        if row is None:
+            row = rows[name] = _new_document(base_id, name, now)
+            session.add(row)
+        ingestions.append(_new_ingestion(row, document, digest, now))
+    session.add_all(ingestions)
+    await session.flush()
+    # As a statement: the session would keep the contents until its end.
+    contents = [
+        {"ingestion_id": each.id, "kind": CONTENT, "collection_id": "", "position": 0, "data": document.content}
+        for each, document in zip(ingestions, documents, strict=True)
+    ]
+    await session.execute(sa.insert(IngestionPayloadRow), contents)
+    return ingestions
+
+
+def _new_document(base_id: str, name: str, now: datetime) -> DocumentRow:
+    return DocumentRow(
+        id=str(uuid4()),
+        base_id=base_id,
+        name=name,
+        current_revision=None,
+        current_sequence=0,
+        last_sequence=0,
+        last_ingestion="",
+        media_type="",
+        bytes=0,
+        content_hash="",
+        chunks=0,
+        created_on=now,
+        modified_on=now,
+    )
+
+
+def _new_ingestion(row: DocumentRow, document: NewContent, digest: str, now: datetime) -> IngestionRow:
+    """A further ingestion of a document, which becomes its last one."""
+    ingestion_id = str(uuid4())
+    row.last_sequence += 1
+    row.last_ingestion = ingestion_id
+    size = len(document.content)
+    if row.current_revision is None:
+        row.media_type, row.bytes, row.content_hash = document.media_type, size, digest
+    return IngestionRow(
+        id=ingestion_id,
+        kind=INGEST,
+        base_id=row.base_id,
+        kb_id=document.kb_id,
+        document_id=row.id,
+        document_name=row.name,
+        revision=ingestion_id,
+        sequence=row.last_sequence,
+        state=PENDING,
+        message="",
+        unchanged=False,
+        targets=[],
+        written={},
+        chunks=0,
+        chunks_embedded=0,
+        media_type=document.media_type,
+        bytes=size,
+        content_hash=digest,
+        owner="",
+        attempts=0,
+        created_on=now,
+        started_on=None,
+        finished_on=None,
+    )
 
 
 async def _digest(content: bytes) -> str:
     if len(content) < THREAD_BYTES:
         return hashlib.sha256(content).hexdigest()
     return (await asyncio.to_thread(hashlib.sha256, content)).hexdigest()
-
-
-async def _document(session: AsyncSession, base_id: str, name: str, now: datetime) -> DocumentRow:
-    """The document of a name, created now if there is none. The base is locked."""
-    query = sa.select(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.name == name)
-    row = await session.scalar(query)
-    if row is None:
-        row = DocumentRow(
-            id=str(uuid4()),
-            base_id=base_id,
-            name=name,
-            current_revision=None,
-            current_sequence=0,
-            last_sequence=0,
-            last_ingestion="",
-            media_type="",
-            bytes=0,
-            content_hash="",
-            chunks=0,
-            created_on=now,
-            modified_on=now,
-        )
-        session.add(row)
-    return row

@@ -12,25 +12,36 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
-from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.errors import DatabaseUnavailable, QueueFull
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collections
-from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
 from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
+from ragstore_gateway.ingestion.group_acceptance import GroupAcceptance
+from ragstore_gateway.ingestion.jobs import Jobs
 from ragstore_gateway.ingestion.keyword_backfill import KeywordBackfill
 from ragstore_gateway.ingestion.leases import Leases, executor_id
 from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
+from ragstore_gateway.ingestion.queue import IngestionQueue
+from ragstore_gateway.ingestion.recorded_ingestion import RecordedIngestion
 from ragstore_gateway.ingestion.reindexing import Reindexing
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.retries import Retries
+from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.ingestion.text_tools import TextTools
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.splitter_pool import Splitter
 from ragstore_gateway.vector_stores.vector_stores import VectorStores
+
+POLL_SECONDS: Final = 2.0
+"""How often the queue is read. Documents that this process accepts are ingested immediately."""
+
+REPLICA_POLL_SECONDS: Final = 0.2
+"""The same with PostgreSQL, where other processes accept documents."""
 
 REMOVAL_SECONDS: Final = 5.0
 """How long the deletion of a document waits for the removal of its vectors."""
@@ -50,6 +61,7 @@ class Ingestion:
         documents: the documents of all bases.
         acceptance: accepts documents in transactions.
         collections: the collections of all bases.
+        leases: the lease of this process, which is renewed while this runs.
         linked: the existing collections that bases name.
     """
 
@@ -65,26 +77,32 @@ class Ingestion:
     ) -> None:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
         self.documents = Documents(database, self.acceptance)
+        self._groups = GroupAcceptance(self.documents)
         self.collections = Collections(database, embeddings, vector_stores, settings.collection_prefix)
         self.linked = LinkedCollections(database, bases, embeddings, vector_stores, self.collections, may_write)
         self._removals = Removals(database, vector_stores)
-        leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
+        leases = self.leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter.from_settings(settings)
-        pipeline = Pipeline(
-            database,
-            self.collections,
-            Publication(database, self.collections),
-            self._removals,
-            extractor,
-            self._splitter,
-            Retries(settings.ingestion_retry_seconds),
-            lambda: leases.is_valid,
+        texts = TextTools(extractor, self._splitter)
+        publication = Publication(database, leases)
+
+        def has_lease() -> bool:
+            return leases.is_valid
+
+        retries = Retries(settings.ingestion_retry_seconds)
+        shared = SharedIngestion(self.collections, publication, texts, has_lease)
+        recorded = RecordedIngestion(database, self.collections, publication, texts, retries, has_lease)
+        self._jobs = Jobs(
+            IngestionQueue(database, self.collections, leases),
+            leases,
+            Pipeline(publication, self._removals, shared, recorded),
+            settings.ingestion_concurrency,
+            REPLICA_POLL_SECONDS if database.is_postgresql else POLL_SECONDS,
         )
-        self._jobs = DbosJobs(database.url, leases, pipeline.run, settings.ingestion_concurrency)
         backfill = KeywordBackfill(database, self.collections)
         retention = settings.ingestion_retention_days
-        self._supervisor = Supervisor(database, self._jobs, self._removals, backfill, retention)
-        bases.add_listener(Reindexing(self.collections, self._supervisor.wake))
+        self._supervisor = Supervisor(database, self._jobs.wake, self._removals, backfill, retention)
+        bases.add_listener(Reindexing(self.collections, self._jobs.wake))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -98,15 +116,25 @@ class Ingestion:
     async def ingest(self, base_id: str, document: NewContent, also: AlsoStore | None = None) -> IngestionRow:
         """Accept a document; see `Documents.accept` and `LinkedCollections.prepare`."""
         await self.linked.prepare(base_id)
-        ingestion = await self.documents.accept(base_id, document, also)
-        self._supervisor.wake()
+        if also is None:
+            ingestion = await self._groups.accept(base_id, document)
+        else:
+            ingestion = await self.documents.accept(base_id, document, also)
+        self._jobs.wake()
         return ingestion
+
+    async def ingest_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | QueueFull]:
+        """Accept documents; see `Documents.accept_many` and `LinkedCollections.prepare`."""
+        await self.linked.prepare(base_id)
+        outcomes = await self.documents.accept_many(base_id, documents)
+        self._jobs.wake()
+        return outcomes
 
     async def cancel(self, base_id: str, ingestion_id: str) -> None:
         """Cancel an ingestion; see `Documents.cancel`."""
         await self.documents.cancel(base_id, ingestion_id)
         self._jobs.cancel(ingestion_id)
-        self._supervisor.wake()
+        self._jobs.wake()
 
     async def delete(self, base_id: str, name: str) -> None:
         """Delete a document and its vectors; see `Documents.delete`."""

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.byte_budget import reserve
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import DocumentNotFound, IngestionEnded, IngestionNotFound
+from ragstore_gateway.errors import DocumentNotFound, IngestionEnded, IngestionNotFound, QueueFull
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.deletions import delete_documents
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
@@ -92,6 +92,33 @@ class Documents:
                 await also(session, ingestion)
             await self._acceptance.reserve(session)
         return ingestion
+
+    async def accept_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | QueueFull]:
+        """Accept documents with one transaction; see `accept`.
+
+        Args:
+            base_id: the knowledge base.
+            documents: the documents. Of several with one name, each later one replaces those before.
+
+        Returns:
+            For each document, the ingestion, or why it was not accepted.
+
+        Raises:
+            ConfigurationNotFound: there is no such knowledge base.
+            DatabaseUnavailable: the database cannot be used.
+        """
+        try:
+            async with self._database.session() as session:
+                outcomes = await self._acceptance.accept_many(session, base_id, documents)
+                await self._acceptance.reserve(session)
+                return outcomes
+        except QueueFull as error:
+            # Others have taken the room meanwhile. A part of the documents may have room.
+            if len(documents) <= 1:
+                return [error] * len(documents)
+        half = len(documents) // 2
+        first = await self.accept_many(base_id, documents[:half])
+        return first + await self.accept_many(base_id, documents[half:])
 
     async def ingestion(self, base_id: str, ingestion_id: str) -> IngestionRow:
         """The state of an ingestion.

@@ -1,4 +1,4 @@
-"""The errors of an ingestion that a retry does not help."""
+"""The errors that end the work on an ingestion."""
 
 from __future__ import annotations
 
@@ -9,3 +9,7 @@ class IngestionLimit(Exception):
 
 class IngestionAbandoned(Exception):
     """The ingestion ended while it waited for a retry: it was cancelled, or its document or base was deleted."""
+
+
+class LeaseLost(Exception):
+    """The lease of this process has expired, so that another one may have taken over its ingestions."""

@@ -1,68 +1,56 @@
-"""The chunks of an ingestion as its keyword indexes have them."""
+"""The chunks of documents as keyword indexes have them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
 
-import msgspec
-import sqlalchemy as sa
-
-from ragstore_gateway.database.database import Database
 from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.embedded_text import embedded_text
-from ragstore_gateway.ingestion.payloads import CHUNKS, payload
 from ragstore_gateway.ingestion.records import chunk_id
-from ragstore_gateway.ingestion.tables import CollectionRow, DocumentTextRow, IngestionRow
 from ragstore_gateway.keywords.keyword_index import IndexedChunk
 from ragstore_gateway.keywords.words import words
 from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 
-_text: Final = msgspec.msgpack.Decoder(Extracted).decode
-_spans: Final = msgspec.msgpack.Decoder(list[ChunkSpan]).decode
 
-
-async def indexed_chunks(database: Database, row: IngestionRow) -> dict[str, list[IndexedChunk]]:
-    """The chunks of a document by collection, for each collection that the ingestion has written to.
+async def indexed_chunks(claimed: Sequence[ClaimedDocument]) -> dict[str, dict[str, list[IndexedChunk]]]:
+    """The chunks of documents, for each collection that they were written to.
 
     The title and the nearest heading are indexed with each chunk, or all headings where they are embedded, too. A
     thread finds the words: those of 10 MB take 2 s.
 
     Args:
-        row: the ingestion.
+        claimed: the documents.
+
+    Returns:
+        The chunks by collection and document.
     """
-    if not row.written:
-        return {}
-    async with database.reading() as session:
-        kept = await session.get(DocumentTextRow, row.revision)
-        spans = {each: await payload(session, row.id, CHUNKS, each) for each in row.written}
-        chunkings = {each.id: msgspec.convert(each.chunking, Chunking) for each in await session.scalars(_own(row))}
-    if kept is None:
-        return {}
-    return {
-        collection_id: await asyncio.to_thread(
-            _indexed, row, _text(kept.extracted), _spans(data), chunkings[collection_id]
-        )
-        for collection_id, data in spans.items()
-        if data is not None and collection_id in chunkings
-    }
+    return await asyncio.to_thread(_all_indexed, claimed)
 
 
-def _own(row: IngestionRow) -> sa.Select[CollectionRow]:
-    return sa.select(CollectionRow).where(CollectionRow.id.in_(row.written))
+def _all_indexed(claimed: Sequence[ClaimedDocument]) -> dict[str, dict[str, list[IndexedChunk]]]:
+    found: dict[str, dict[str, list[IndexedChunk]]] = {}
+    for each in claimed:
+        for collection in each.targets:
+            if collection.id in each.written and collection.id in each.spans:
+                chunks = _indexed(each, each.spans[collection.id], collection.chunking)
+                found.setdefault(collection.id, {})[each.row.document_id] = chunks
+    return found
 
 
-def _indexed(
-    row: IngestionRow, extracted: Extracted, spans: Sequence[ChunkSpan], chunking: Chunking
-) -> list[IndexedChunk]:
+def _indexed(claimed: ClaimedDocument, spans: Sequence[ChunkSpan], chunking: Chunking) -> list[IndexedChunk]:
+    extracted = claimed.text
     if chunking.with_headings:
         return [
-            IndexedChunk(chunk_id(row, index), list(words(embedded_text(extracted, span, chunking))))
+            IndexedChunk(chunk_id(claimed.row, index), list(words(embedded_text(extracted, span, chunking))))
             for index, span in enumerate(spans)
         ]
     title = list(words(extracted.title))
-    return [IndexedChunk(chunk_id(row, index), [*title, *_words(extracted, span)]) for index, span in enumerate(spans)]
+    return [
+        IndexedChunk(chunk_id(claimed.row, index), [*title, *_words(extracted, span)])
+        for index, span in enumerate(spans)
+    ]
 
 
 def _words(extracted: Extracted, span: ChunkSpan) -> list[str]:

@@ -1,72 +1,236 @@
-"""`Jobs`: durable work in steps, distributed over the replicas."""
+"""`Jobs`: runs the ingestions of the queue in this process, and takes over those of processes that have ended."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Final
 
-T = TypeVar("T", bound=str | int | bool | None)
-"""The outcome of a step. The job engine stores it, so it is small and never content."""
+import structlog
+
+from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
+from ragstore_gateway.ingestion.errors import LeaseLost
+from ragstore_gateway.ingestion.leases import Leases
+from ragstore_gateway.ingestion.pipeline import Pipeline
+from ragstore_gateway.ingestion.queue import MAX_DOCUMENTS, IngestionQueue, Lane
+
+LINGER_SECONDS: Final = 0.1
+"""How long the documents of a base wait for further ones while a job of the base runs, unless they fill a job."""
+
+_log = structlog.get_logger(__name__)
 
 
-class Steps(Protocol):
-    """Runs the steps of one job. A step that has ended is not run again when the job is resumed.
+class Jobs:
+    """Runs jobs: documents of one base that are ingested together.
 
-    The steps of a job, and their names, depend on nothing but the outcomes of earlier steps.
+    Args:
+        queue: claims documents.
+        leases: the lease of this process.
+        pipeline: ingests the documents of a job.
+        concurrency: maximum number of jobs that run concurrently. A base has three quarters of them at most, so that a
+            large base does not delay the others.
+        poll_seconds: how often the queue is read for the documents of other processes.
     """
 
-    def run(self, name: str, work: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Run a step, from the job's thread.
+    def __init__(
+        self, queue: IngestionQueue, leases: Leases, pipeline: Pipeline, concurrency: int, poll_seconds: float
+    ) -> None:
+        self._queue = queue
+        self._leases = leases
+        self._pipeline = pipeline
+        self._concurrency = concurrency
+        self._lane_concurrency = max(1, concurrency * 3 // 4)
+        self._poll_seconds = poll_seconds
+        self._woken = asyncio.Event()
+        self._claiming = asyncio.Lock()
+        self._running: dict[asyncio.Task[None], Sequence[ClaimedDocument]] = {}
+        self._claimed_at: dict[str, float] = {}
+        self._lingers = False
+        self._lease = 0
+        """The number of the lease that the jobs have begun with."""
+
+    def wake(self) -> None:
+        """Look for documents now."""
+        self._woken.set()
+
+    def cancel(self, ingestion_id: str) -> None:
+        """Stop the work on an ingestion that has ended, if this process works on it.
 
         Args:
-            work: its work, which runs in the event loop of the gateway. It may run more than once if the process is
-                killed, so it must be idempotent.
+            ingestion_id: the ingestion.
+        """
+        for claimed in self._running.values():
+            for each in claimed:
+                if each.id == ingestion_id:
+                    each.cancel()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run jobs in the background. At the end, they are handed over to other processes or to the next start."""
+        tasks = [asyncio.create_task(self._run_forever()), asyncio.create_task(self._keep_lease())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self._hand_over()
+
+    async def _run_forever(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                await self._start_jobs()
+            except DatabaseUnavailable as error:
+                _log.warning("ingestions not claimed", error=error.cause)
+            except Exception as error:  # noqa: BLE001  # without this loop, no document would be ingested
+                _log.error("ingestions not claimed", error=type(error).__name__)
+            try:
+                async with asyncio.timeout(LINGER_SECONDS if self._lingers else self._poll_seconds):
+                    await self._woken.wait()
+            except TimeoutError:
+                pass
+
+    async def _start_jobs(self) -> None:
+        self._lingers = False
+        if len(self._running) >= self._concurrency:
+            return
+        lanes = await self._queue.lanes()
+        if not lanes:
+            return
+        if not self._leases.is_valid:
+            if self._leases.is_held:
+                # The keeper of the lease decides what happens to the jobs before.
+                return
+            await self._leases.hold()
+            _log.info("ingestion begins", executor=self._leases.owner, concurrency=self._concurrency)
+        if not self._running:
+            self._lease = self._leases.taken
+        while lanes and len(self._running) < self._concurrency:
+            jobs = Counter(claimed[0].row.base_id for claimed in self._running.values())
+            lanes = [lane for lane in lanes if self._may_start(lane, jobs[lane.base_id])]
+            if not lanes:
+                return
+            lane = min(lanes, key=lambda lane: (jobs[lane.base_id], lane.oldest))
+            left = await self._start_job(lane)
+            lanes = [each for each in lanes if each is not lane] + ([left] if left is not None else [])
+
+    def _may_start(self, lane: Lane, jobs: int) -> bool:
+        """Whether a further job of a base may start.
+
+        Args:
+            jobs: the number of its jobs that run.
+        """
+        if jobs >= self._lane_concurrency:
+            return False
+        waited = monotonic() - self._claimed_at.get(lane.base_id, -LINGER_SECONDS)
+        if jobs and not lane.interrupted and lane.new < MAX_DOCUMENTS and waited < LINGER_SECONDS:
+            self._lingers = True
+            return False
+        return True
+
+    async def _start_job(self, lane: Lane) -> Lane | None:
+        """Start a job of a base.
 
         Returns:
-            The outcome of the work, or of the run that ended; None if it was cancelled.
+            The ingestions of the base that are left; None for none.
         """
+        async with self._claiming:
+            is_interrupted = lane.interrupted > 0
+            claimed = await self._queue.claim(lane.base_id, interrupted=is_interrupted)
+            if claimed:
+                task = asyncio.create_task(self._run(claimed), name="ingest")
+                self._running[task] = claimed
+                task.add_done_callback(self._ended)
+        if is_interrupted:
+            left = Lane(lane.base_id, lane.new, lane.interrupted - 1, lane.oldest)
+        else:
+            self._claimed_at[lane.base_id] = monotonic()
+            # Another process may have claimed them.
+            left = Lane(lane.base_id, lane.new - len(claimed) if claimed else 0, 0, lane.oldest)
+        return left if left.new > 0 or left.interrupted > 0 else None
 
-    def prepare(self, work: Callable[[], Awaitable[T | None]]) -> None:
-        """Run work each time that the job begins or is resumed.
+    async def _run(self, claimed: Sequence[ClaimedDocument]) -> None:
+        ids = [each.id for each in claimed]
+        try:
+            await self._pipeline.run(claimed)
+        except LeaseLost:
+            _log.warning("job interrupted: the lease has expired", documents=len(ids))
+        except Exception as error:  # noqa: BLE001  # its documents are tried again alone, a limited number of times
+            _log.error("job failed", documents=len(ids), error=type(error).__name__)
+            try:
+                await self._queue.release(ids, counted=True)
+            except DatabaseUnavailable as unavailable:
+                _log.warning("ingestions not released", error=unavailable.cause)
 
-        Args:
-            work: the work, as of a step.
-        """
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        claimed = self._running.pop(task)
+        base_id = claimed[0].row.base_id
+        if all(each[0].row.base_id != base_id for each in self._running.values()):
+            self._claimed_at.pop(base_id, None)
+        self.wake()
 
+    async def _keep_lease(self) -> None:
+        """Renew the lease, and give back to the queue what no process works on."""
+        while True:
+            await asyncio.sleep(self._leases.seconds / 3)
+            if not self._leases.is_held:
+                # A process that has ended may have left its documents.
+                try:
+                    await self._take_over()
+                except DatabaseUnavailable as error:
+                    _log.warning("ingestions not taken over", error=error.cause)
+                continue
+            try:
+                await self._leases.renew()
+                if self._leases.taken != self._lease:
+                    # Another process has taken them over.
+                    await self._interrupt()
+                await self._release_left()
+                await self._take_over()
+            except DatabaseUnavailable as error:
+                _log.warning("lease not renewed", error=error.cause)
+            except Exception as error:  # noqa: BLE001  # without this loop, no document would be ingested
+                _log.error("lease not renewed", error=type(error).__name__)
+            if not self._leases.is_valid:
+                await self._interrupt()
 
-JobBody: TypeAlias = Callable[[str, Steps], None]
-"""The work of a job: called with its id, in a thread of its own, once and again after each interruption."""
+    async def _release_left(self) -> None:
+        async with self._claiming:
+            own = {each.id for claimed in self._running.values() for each in claimed}
+            released = await self._queue.release_all_but(own)
+        if released:
+            _log.warning("ingestions without a job are continued", ingestions=released)
+            self.wake()
 
+    async def _take_over(self) -> None:
+        ended = await self._leases.end_expired()
+        taken = await self._queue.take_over()
+        if taken:
+            _log.warning("ingestions of processes that ended are continued", executors=ended, ingestions=taken)
+            self.wake()
 
-class Jobs(Protocol):
-    """Runs jobs. A job that was started ends, whatever is killed meanwhile: another process resumes it."""
+    async def _interrupt(self) -> None:
+        """End all jobs of this process. Nothing of their ingestions is changed."""
+        tasks = list(self._running)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def start(self, job_id: str, lane: str) -> None:
-        """Put a job in the queue. A job that exists already is left as it is.
-
-        Args:
-            lane: jobs of one lane do not delay those of another one.
-        """
-
-    async def lost(self, job_ids: Sequence[str]) -> set[str]:
-        """The jobs that have ended, or that do not exist.
-
-        Args:
-            job_ids: the jobs to look at.
-        """
-
-    def cancel(self, job_id: str) -> None:
-        """Cancel the current step of a job if it runs in this process. The job continues with its next step."""
-
-    async def resume(self, executor_id: str) -> int:
-        """Put the jobs of a process that has ended back in the queue, to continue after their last finished steps.
-
-        Args:
-            executor_id: the process.
-
-        Returns:
-            The number of jobs.
-        """
-
-    async def forget(self, job_ids: Sequence[str]) -> None:
-        """Remove the data of jobs that have ended."""
+    async def _hand_over(self) -> None:
+        """End all jobs, and give their ingestions back to the queue."""
+        await self._interrupt()
+        if not self._leases.is_held:
+            return
+        try:
+            released = await self._queue.release_all_but(())
+            await self._leases.remove()
+        except DatabaseUnavailable as error:
+            _log.warning("ingestions not handed over: they continue when the lease ends", error=error.cause)
+        else:
+            if released:
+                _log.info("ingestions handed over", ingestions=released)

@@ -95,7 +95,7 @@ class KeywordBackfill:
             if stored is None or stored.revision != row.revision or stored.has_keywords:
                 return
             stored.has_keywords = True
-            await put_keywords(session, collection.id, row.document_id, chunks)
+            await put_keywords(session, collection.id, {row.document_id: chunks})
 
 
 def _indexed(hit: Hit) -> IndexedChunk:

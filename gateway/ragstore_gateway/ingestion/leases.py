@@ -1,7 +1,8 @@
-"""`Leases`: which processes run jobs, and which of them have ended."""
+"""`Leases`: which processes work on ingestions and runs of sources, and which of them have ended."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import time
@@ -9,6 +10,7 @@ from typing import Final
 from uuid import uuid4
 
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.clock import database_now
 from ragstore_gateway.database.database import Database
@@ -28,6 +30,10 @@ class Leases:
     Args:
         owner: the id of this process.
         seconds: how long a lease lasts after it was renewed.
+
+    Attributes:
+        taken: how often this process has taken a lease. With a further one, other processes may have taken over what it
+            owned before.
     """
 
     def __init__(self, database: Database, owner: str, seconds: float) -> None:
@@ -35,68 +41,78 @@ class Leases:
         self.seconds = seconds
         self._database = database
         self._renewed = -float("inf")
+        self.taken = 0
+        self._renewing = asyncio.Lock()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process has taken a lease, which may have expired."""
+        return self._renewed > -float("inf")
 
     @property
     def is_valid(self) -> bool:
-        """Whether no other process can have taken over the jobs of this one."""
+        """Whether no other process can have taken over the work of this one."""
         return time.monotonic() < self._renewed + self.seconds
 
-    async def renew(self) -> None:
+    async def renew(self) -> bool:
         """Renew the lease of this process, or take one.
+
+        Returns:
+            Whether it is a new one.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
+        async with self._renewing:
+            return await self._renew()
+
+    async def _renew(self) -> bool:
         before = time.monotonic()
         async with self._database.session() as session:
             until = await database_now(session) + self.seconds
             changed = sa.update(ExecutorRow).where(ExecutorRow.id == self.owner).values(lease_until=until)
-            taken = (await session.execute(changed.returning(ExecutorRow.id))).first()
-            if taken is None:
+            is_new = (await session.execute(changed.returning(ExecutorRow.id))).first() is None
+            if is_new:
                 session.add(ExecutorRow(id=self.owner, lease_until=until))
         self._renewed = before
+        self.taken += is_new
+        return is_new
 
-    async def expired(self) -> list[str]:
-        """The processes whose leases have expired."""
-        async with self._database.reading() as session:
-            now = await database_now(session)
-            found = await session.scalars(sa.select(ExecutorRow.id).where(ExecutorRow.lease_until < now))
-            return list(found)
+    async def hold(self) -> None:
+        """Make sure that this process has a valid lease.
 
-    async def unknown(self, owners: set[str]) -> set[str]:
-        """The processes that have no lease at all, not even an expired one.
-
-        Args:
-            owners: the processes to look at.
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
         """
-        async with self._database.reading() as session:
-            return owners - set(await session.scalars(sa.select(ExecutorRow.id)))
+        if not self.is_valid:
+            await self.renew()
 
-    async def take(self, owner: str) -> bool:
-        """Take the expired lease of another process, so that only this process takes over its jobs.
+    @staticmethod
+    async def living(session: AsyncSession) -> sa.Select[str]:
+        """The processes whose leases are valid, as a subquery.
 
         Args:
-            owner: the other process.
+            session: the transaction.
+        """
+        return sa.select(ExecutorRow.id).where(ExecutorRow.lease_until >= await database_now(session))
+
+    async def end_expired(self) -> list[str]:
+        """Remove the expired leases of other processes. Their ingestions and runs have no living owner then.
 
         Returns:
-            Whether it was taken. Another process may have been faster.
+            The processes. Each is returned to one caller only.
         """
+        async with self._database.reading() as session:
+            expired = ExecutorRow.lease_until < await database_now(session)
+            if (await session.execute(sa.select(ExecutorRow.id).where(expired).limit(1))).first() is None:
+                return []
         async with self._database.session() as session:
-            now = await database_now(session)
-            taken = (
-                sa.update(ExecutorRow)
-                .where(ExecutorRow.id == owner, ExecutorRow.lease_until < now)
-                .values(lease_until=now + self.seconds)
-            )
-            return (await session.execute(taken.returning(ExecutorRow.id))).first() is not None
+            expired = ExecutorRow.lease_until < await database_now(session)
+            ended = sa.delete(ExecutorRow).where(expired, ExecutorRow.id != self.owner).returning(ExecutorRow.id)
+            return list(await session.scalars(ended))
 
-    async def remove(self, owner: str) -> None:
-        """Remove the lease of a process that holds no jobs any more.
-
-        Args:
-            owner: the process.
-        """
+    async def remove(self) -> None:
+        """Remove the lease of this process, which owns nothing any more."""
         async with self._database.session() as session:
-            await session.execute(sa.delete(ExecutorRow).where(ExecutorRow.id == owner))
-        if owner == self.owner:
-            self._renewed = -float("inf")
+            await session.execute(sa.delete(ExecutorRow).where(ExecutorRow.id == self.owner))
+        self._renewed = -float("inf")

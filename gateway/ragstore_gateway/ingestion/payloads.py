@@ -1,9 +1,11 @@
-"""The bytes that an ingestion keeps until it ends, so that no finished part of it is done again."""
+"""Bytes that an ingestion keeps until it ends: the document, and the finished parts of a large one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.ingestion.tables import IngestionPayloadRow
@@ -11,7 +13,9 @@ from ragstore_gateway.ingestion.tables import IngestionPayloadRow
 CONTENT: Final = "content"
 CHUNKS: Final = "chunks"
 VECTORS: Final = "vectors"
-"""Kinds of payloads: the document, the spans of its chunks, the vectors of a batch of them as float32."""
+"""Kinds of payloads: the document, the spans of its chunks, the mark of a batch of vectors that the vector store has.
+
+An earlier version kept the vectors of the batch, as float32, until the vector store had those of all batches."""
 
 
 async def payload(
@@ -28,22 +32,17 @@ async def payload(
     return None if row is None else row.data
 
 
-async def put_payload(
-    session: AsyncSession, ingestion_id: str, kind: str, collection_id: str, position: int, data: bytes
+async def put_payloads(
+    session: AsyncSession, ingestion_id: str, kind: str, collection_id: str, data: Mapping[int, bytes]
 ) -> None:
-    """Write a payload, unless it is there already.
+    """Write payloads that are not there.
 
     Args:
         session: the transaction.
         ingestion_id: the ingestion.
-        collection_id: the collection that it is for; empty for none.
-        position: its index.
-        data: the bytes.
+        collection_id: the collection that they are for.
+        data: the bytes, by position.
     """
-    key = (ingestion_id, kind, collection_id, position)
-    if await session.get(IngestionPayloadRow, key) is None:
-        session.add(
-            IngestionPayloadRow(
-                ingestion_id=ingestion_id, kind=kind, collection_id=collection_id, position=position, data=data
-            )
-        )
+    own = {"ingestion_id": ingestion_id, "kind": kind, "collection_id": collection_id}
+    rows = [{**own, "position": position, "data": each} for position, each in data.items()]
+    await session.execute(sa.insert(IngestionPayloadRow), rows)

@@ -1,256 +1,302 @@
-"""`Publication`: the transactions that begin an ingestion, make its document visible, and clean up after it."""
+"""`Publication`: the transactions that make documents visible, end their ingestions, and clean up after them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
-from ragstore_gateway.configurations.tables import ConfigurationRow, ConfigurationVersionRow
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion import metrics
-from ragstore_gateway.ingestion.collections import ACTIVE, Collections, live_collections
+from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
+from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collection, collection_of, live_collections
 from ragstore_gateway.ingestion.indexing import indexed_chunks
+from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.removals import add_removal
 from ragstore_gateway.ingestion.tables import (
     CollectionDocumentRow,
     CollectionRow,
     DocumentRow,
     DocumentTextRow,
+    IngestionPayloadRow,
     IngestionRow,
 )
 from ragstore_gateway.ingestion.transactions import (
     BASE_DELETED,
     COMPLETED,
-    DOCUMENT_DELETED,
     FAILED,
     INGEST,
-    PROCESSING,
     REINDEX,
     UNFINISHED,
     activate_if_complete,
     end_ingestion,
+    is_superseded,
+    is_unchanged,
     lock_base,
-    lock_ingestion,
     remove_orphans,
 )
 from ragstore_gateway.keywords.keyword_index import IndexedChunk, put_keywords
 
-MAX_ATTEMPTS: Final = 5
-"""How often an ingestion begins. One that is interrupted each time may be what ends the process."""
+Indexed = Mapping[str, Mapping[str, Sequence[IndexedChunk]]]
+"""Chunks of keyword indexes, by collection and document."""
+
+_ENDED: Final = (*UNFINISHED, COMPLETED)
+
+
+@dataclass
+class Published:
+    """The outcome of a publication.
+
+    Attributes:
+        lacking: documents that have to be written to further collections first.
+        changed: documents whose content seemed to be that of the document, which was replaced meanwhile.
+        lost: documents whose ingestions were ended, or were taken over by another process.
+        has_removals: whether vectors are to be removed.
+    """
+
+    lacking: dict[ClaimedDocument, list[Collection]] = field(default_factory=dict)
+    changed: list[ClaimedDocument] = field(default_factory=list)
+    lost: list[ClaimedDocument] = field(default_factory=list)
+    has_removals: bool = False
 
 
 class Publication:
-    """Begins and ends ingestions.
+    """Ends the ingestions of this process.
 
     Args:
-        collections: the collections of all bases.
+        leases: the lease of this process.
     """
 
-    def __init__(self, database: Database, collections: Collections) -> None:
+    def __init__(self, database: Database, leases: Leases) -> None:
         self._database = database
-        self._collections = collections
-        self._interrupted: set[str] = set()
+        self._leases = leases
 
-    def interrupted(self, ingestion_id: str) -> None:
-        """Note that this process has interrupted an ingestion, such as after a late renewal of its lease.
-
-        The process is alive, so the ingestion did not end it. When it continues here, that is no further attempt.
+    async def publish(self, claimed: Sequence[ClaimedDocument]) -> Published:
+        """Make documents of one base visible together, if their chunks are in all collections of the base.
 
         Args:
-            ingestion_id: the ingestion.
-        """
-        self._interrupted.add(ingestion_id)
+            claimed: the documents, each one once.
 
-    async def begin(self, ingestion_id: str) -> None:
-        """Begin an ingestion, or continue it: choose the collections that it writes to.
-
-        Args:
-            ingestion_id: the ingestion.
+        Raises:
+            DatabaseUnavailable: the database cannot be used. It may be repeated.
         """
-        found = await self._read(ingestion_id)
-        if found is None:
-            return
+        indexed = await indexed_chunks(claimed)
+        published = Published()
         async with self._database.session() as session:
-            base, ingestion, document = await _lock(session, found)
-            if ingestion is None:
-                return
-            if ingestion.attempts == 0 or ingestion_id not in self._interrupted:
-                ingestion.attempts += 1
-            self._interrupted.discard(ingestion_id)
-            if ingestion.state == PROCESSING:
-                metrics.resumed()
-            if ingestion.attempts > MAX_ATTEMPTS:
-                message = f"The ingestion was interrupted {MAX_ATTEMPTS} times"
-                await end_ingestion(session, ingestion, FAILED, message)
-            elif base is None:
-                await end_ingestion(session, ingestion, FAILED, BASE_DELETED)
-            elif document is None:
-                await end_ingestion(session, ingestion, FAILED, DOCUMENT_DELETED)
-            elif ingestion.state != PROCESSING:
-                ingestion.state = PROCESSING
-                ingestion.started_on = datetime.now(UTC)
-                await self._choose_targets(session, ingestion, document, base)
+            base = await lock_base(session, claimed[0].row.base_id)
+            live = await live_collections(session, claimed[0].row.base_id)
+            _remove_retired(session, claimed, live)
+            rows = await self._locked(session, claimed)
+            published.lost = [each for each in claimed if each.id not in rows]
+            complete = await _complete(session, [each for each in claimed if each.row.kind == REINDEX])
+            visible: list[tuple[ClaimedDocument, IngestionRow, DocumentRow]] = []
+            for each in claimed:
+                if each.id not in rows:
+                    continue
+                row, document = rows[each.id]
+                if base is None:
+                    await end_ingestion(session, row, FAILED, BASE_DELETED)
+                elif each.is_unchanged:
+                    if is_unchanged(row, document):
+                        document.current_sequence = max(document.current_sequence, row.sequence)
+                        row.chunks = document.chunks
+                        await end_ingestion(session, row, COMPLETED, unchanged=True)
+                    else:
+                        published.changed.append(each)
+                elif is_superseded(row, document):
+                    # A later content of the document is visible already.
+                    await end_ingestion(session, row, COMPLETED)
+                    published.has_removals = True
+                elif lacking := [
+                    own
+                    for own in live
+                    if own.id not in each.written and (own.id, row.document_id, row.revision) not in complete
+                ]:
+                    published.lacking[each] = [collection_of(own) for own in lacking]
+                else:
+                    visible.append((each, row, document))
+            if visible:
+                # Each row is written by one statement, at the end.
+                with session.no_autoflush:
+                    published.has_removals |= await _make_visible(session, visible, live, indexed)
+        return published
 
-    async def _choose_targets(
-        self,
-        session: AsyncSession,
-        ingestion: IngestionRow,
-        document: DocumentRow,
-        base: ConfigurationRow,
-    ) -> None:
-        if ingestion.kind == INGEST and _is_unchanged(ingestion, document):
-            document.current_sequence = max(document.current_sequence, ingestion.sequence)
-            ingestion.chunks = document.chunks
-            await end_ingestion(session, ingestion, COMPLETED, unchanged=True)
-            return
-        live = await live_collections(session, ingestion.base_id)
-        if not live and ingestion.kind == INGEST:
-            # A version that was read before the lock may be an old one, which no later change would replace.
-            stored = await session.get_one(ConfigurationVersionRow, (base.id, base.current_version))
-            body = msgspec.convert(stored.body, KnowledgeBase)
-            live = [self._collections.new_row(base.id, stored.version, body, ACTIVE)]
-            session.add_all(live)
-        ingestion.targets = await _lacking(session, ingestion, live)
+    async def _locked(
+        self, session: AsyncSession, claimed: Sequence[ClaimedDocument]
+    ) -> dict[str, tuple[IngestionRow, DocumentRow]]:
+        """Lock ingestions that have not ended and belong to this process, and their documents."""
+        query = (
+            sa.select(IngestionRow, DocumentRow)
+            .join(DocumentRow, DocumentRow.id == IngestionRow.document_id)
+            .where(IngestionRow.id.in_([each.id for each in claimed]), *self._is_own)
+            .order_by(IngestionRow.id)
+            .with_for_update()
+        )
+        return {row.id: (row, document) for row, document in await session.execute(query)}
 
-    async def publish(self, ingestion_id: str) -> bool:
-        """Make the document of an ingestion visible, if its chunks are in all collections of its base.
+    @property
+    def _is_own(self) -> tuple[sa.ColumnElement[bool], ...]:
+        return IngestionRow.owner == self._leases.owner, IngestionRow.state.in_(UNFINISHED)
+
+    async def is_needed(self, ingestion_id: str) -> bool:
+        """Whether an ingestion has not ended and belongs to this process.
 
         Args:
             ingestion_id: the ingestion.
+        """
+        query = sa.select(IngestionRow.id).where(IngestionRow.id == ingestion_id, *self._is_own)
+        async with self._database.reading() as session:
+            return (await session.execute(query)).first() is not None
+
+    async def lock(self, session: AsyncSession, ingestion_id: str) -> IngestionRow | None:
+        """Lock an ingestion until the transaction ends.
+
+        Args:
+            session: the transaction.
 
         Returns:
-            Whether there are further collections, which the ingestion has to write to first.
+            Its row; None if it does not exist, has ended, or belongs to another process.
         """
-        found = await self._read(ingestion_id)
-        if found is None:
-            return False
-        indexed = await indexed_chunks(self._database, found)
-        async with self._database.session() as session:
-            base, ingestion, document = await _lock(session, found)
-            if ingestion is None:
-                return False
-            if base is None:
-                await end_ingestion(session, ingestion, FAILED, BASE_DELETED)
-                return False
-            if document is None:
-                await end_ingestion(session, ingestion, FAILED, DOCUMENT_DELETED)
-                return False
-            if _is_superseded(ingestion, document):
-                # A later content of the document is visible already.
-                await end_ingestion(session, ingestion, COMPLETED)
-                return False
-            live = await live_collections(session, ingestion.base_id)
-            lacking = [each for each in await _lacking(session, ingestion, live) if each not in ingestion.written]
-            if lacking:
-                ingestion.targets = lacking
-                return True
-            await self._make_visible(session, ingestion, document, live, indexed)
-        return False
+        query = sa.select(IngestionRow).where(IngestionRow.id == ingestion_id, *self._is_own).with_for_update()
+        return await session.scalar(query)
 
-    async def _make_visible(
-        self,
-        session: AsyncSession,
-        ingestion: IngestionRow,
-        document: DocumentRow,
-        live: list[CollectionRow],
-        indexed: Mapping[str, Sequence[IndexedChunk]],
-    ) -> None:
-        before = document.current_revision
-        for collection in live:
-            if collection.id in ingestion.written:
-                await put_keywords(session, collection.id, document.id, indexed.get(collection.id, ()))
-                count = ingestion.chunks = ingestion.written[collection.id]
-                await session.merge(
-                    CollectionDocumentRow(
-                        collection_id=collection.id,
-                        document_id=document.id,
-                        revision=ingestion.revision,
-                        chunks=count,
-                        has_keywords=True,
-                    )
-                )
-                if collection.state == ACTIVE:
-                    document.chunks = count
-        if ingestion.kind == INGEST:
-            document.current_revision = ingestion.revision
-            document.current_sequence = ingestion.sequence
-            document.media_type = ingestion.media_type
-            document.bytes = ingestion.bytes
-            document.content_hash = ingestion.content_hash
-            document.modified_on = datetime.now(UTC)
-            if before is not None:
-                await session.execute(sa.delete(DocumentTextRow).where(DocumentTextRow.revision == before))
+    async def fail(self, ingestion_id: str, message: str) -> bool:
+        """End an ingestion that has failed.
+
+        Args:
+            ingestion_id: the ingestion.
+            message: why.
+
+        Returns:
+            Whether it had not ended before.
+        """
+        async with self._database.session() as session:
+            row = await self.lock(session, ingestion_id)
+            if row is not None:
+                await end_ingestion(session, row, FAILED, message)
+            return row is not None
+
+    async def clean_up(self, claimed: Sequence[ClaimedDocument]) -> bool:
+        """Remove the chunks of ingestions that ended without becoming visible: a cancelled one may have gone on.
+
+        Args:
+            claimed: documents of one base.
+
+        Returns:
+            Whether vectors are to be removed.
+        """
+        async with self._database.session() as session:
+            _remove_retired(session, claimed, await live_collections(session, claimed[0].row.base_id))
+            query = sa.select(IngestionRow).where(
+                IngestionRow.id.in_([each.id for each in claimed]), IngestionRow.state.not_in(_ENDED)
+            )
+            for row in await session.scalars(query):
+                await remove_orphans(session, row)
+            return bool(session.new)
+
+
+def _remove_retired(session: AsyncSession, claimed: Sequence[ClaimedDocument], live: Sequence[CollectionRow]) -> None:
+    """Remove collections that were retired during writes, which may have created them again."""
+    alive = {row.id for row in live}
+    retired = {own.id: own for each in claimed for own in each.targets if own.id not in alive}
+    for collection in retired.values():
+        add_removal(session, collection)
+
+
+async def _complete(session: AsyncSession, claimed: Sequence[ClaimedDocument]) -> set[tuple[str, str, str]]:
+    """The collections that have the revisions of documents: triples of collection, document and revision."""
+    if not claimed:
+        return set()
+    query = sa.select(
+        CollectionDocumentRow.collection_id, CollectionDocumentRow.document_id, CollectionDocumentRow.revision
+    ).where(CollectionDocumentRow.document_id.in_([each.row.document_id for each in claimed]))
+    return {(collection, document, revision) for collection, document, revision in await session.execute(query)}
+
+
+async def _make_visible(
+    session: AsyncSession,
+    visible: Sequence[tuple[ClaimedDocument, IngestionRow, DocumentRow]],
+    live: Sequence[CollectionRow],
+    indexed: Indexed,
+) -> bool:
+    """Make documents visible, and end their ingestions.
+
+    Returns:
+        Whether vectors are to be removed.
+    """
+    for collection in live:
+        written = [each for each in visible if collection.id in each[0].written]
+        if not written:
+            continue
+        chunks = {document.id: indexed.get(collection.id, {}).get(document.id, ()) for _, _, document in written}
+        replaced = [document.id for _, _, document in written if document.current_revision is not None]
+        await put_keywords(session, collection.id, chunks, replaced)
+        for each, row, document in written:
+            row.chunks = each.written[collection.id]
+            if collection.state == ACTIVE:
+                document.chunks = row.chunks
+        values = [
+            {
+                "collection_id": collection.id,
+                "document_id": document.id,
+                "revision": row.revision,
+                "chunks": each.written[collection.id],
+                "has_keywords": True,
+            }
+            for each, row, document in written
+        ]
+        await session.execute(_upsert(session), values)
+    texts = [
+        {"revision": row.revision, "document_id": document.id, "extracted": each.encoded}
+        for each, row, document in visible
+        if row.kind == INGEST and not each.is_text_kept
+    ]
+    if texts:
+        await session.execute(sa.insert(DocumentTextRow), texts)
+    now = datetime.now(UTC)
+    before: list[str] = []
+    has_replaced = False
+    for _, row, document in visible:
+        if row.kind == INGEST:
+            if document.current_revision is not None:
+                before.append(document.current_revision)
                 for collection in live:
-                    add_removal(session, collection, document.id, before)
+                    add_removal(session, collection, document.id, document.current_revision)
             for collection in live:
                 if collection.store_parameters.get("shared"):
                     add_removal(session, collection, document.id, url=document.name)
-        await activate_if_complete(session, ingestion.base_id)
-        await end_ingestion(session, ingestion, COMPLETED)
-
-    async def clean_up(self, ingestion_id: str) -> str:
-        """Remove the chunks of an ingestion that ended without becoming visible: a cancelled one may have gone on.
-
-        Args:
-            ingestion_id: the ingestion.
-
-        Returns:
-            The id of its base; empty if the ingestion does not exist any more.
-        """
-        async with self._database.session() as session:
-            row = await session.get(IngestionRow, ingestion_id)
-            if row is None:
-                return ""
-            if row.state not in (*UNFINISHED, COMPLETED):
-                await remove_orphans(session, row)
-            return row.base_id
-
-    async def _read(self, ingestion_id: str) -> IngestionRow | None:
-        async with self._database.reading() as session:
-            row = await session.get(IngestionRow, ingestion_id)
-        return row if row is not None and row.state in UNFINISHED else None
+                    has_replaced = True
+            document.current_revision = row.revision
+            document.current_sequence = row.sequence
+            document.media_type = row.media_type
+            document.bytes = row.bytes
+            document.content_hash = row.content_hash
+            document.modified_on = now
+        row.state, row.finished_on = COMPLETED, now
+        row.chunks_embedded = max(row.chunks_embedded, row.chunks)
+    if before:
+        await session.execute(sa.delete(DocumentTextRow).where(DocumentTextRow.revision.in_(before)))
+    ids = [row.id for _, row, _ in visible]
+    await session.execute(sa.delete(IngestionPayloadRow).where(IngestionPayloadRow.ingestion_id.in_(ids)))
+    metrics.ended(COMPLETED, len(visible))
+    await session.flush()
+    has_activated = False
+    if any(collection.state == BUILDING for collection in live):
+        has_activated = await activate_if_complete(session, visible[0][1].base_id)
+    return bool(before) or has_replaced or has_activated
 
 
-async def _lock(
-    session: AsyncSession, found: IngestionRow
-) -> tuple[ConfigurationRow | None, IngestionRow | None, DocumentRow | None]:
-    """Lock a base, an ingestion and its document, always in this order.
-
-    Returns:
-        The base if it exists, the ingestion unless it has ended, the document if it exists.
-    """
-    base = await lock_base(session, found.base_id)
-    ingestion = await lock_ingestion(session, found.id)
-    document = await session.get(DocumentRow, found.document_id, with_for_update=True)
-    return base, ingestion, document
-
-
-def _is_unchanged(ingestion: IngestionRow, document: DocumentRow) -> bool:
-    return (
-        document.current_revision is not None
-        and document.current_sequence < ingestion.sequence
-        and document.content_hash == ingestion.content_hash
-        and document.media_type == ingestion.media_type
+def _upsert(session: AsyncSession) -> sa.Insert:
+    is_postgresql = session.get_bind().dialect.name == "postgresql"
+    insert = (postgresql if is_postgresql else sqlite).insert(CollectionDocumentRow)
+    key = [CollectionDocumentRow.collection_id, CollectionDocumentRow.document_id]
+    names = ("revision", "chunks", "has_keywords")
+    changed: sa.Insert = insert.on_conflict_do_update(
+        index_elements=key, set_={name: insert.excluded[name] for name in names}
     )
-
-
-def _is_superseded(ingestion: IngestionRow, document: DocumentRow) -> bool:
-    if ingestion.kind == REINDEX:
-        return document.current_revision != ingestion.revision
-    return document.current_sequence > ingestion.sequence
-
-
-async def _lacking(session: AsyncSession, ingestion: IngestionRow, live: list[CollectionRow]) -> list[str]:
-    """The collections that lack the revision of an ingestion."""
-    having = sa.select(CollectionDocumentRow.collection_id).where(
-        CollectionDocumentRow.document_id == ingestion.document_id,
-        CollectionDocumentRow.revision == ingestion.revision,
-    )
-    complete = set(await session.scalars(having))
-    return [row.id for row in live if row.id not in complete]
+    return changed

@@ -14,7 +14,7 @@ from ragstore_gateway.splitting.chunk import ChunkSpan
 from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
 
 BATCH: Final = 32
-"""Maximum number of chunks that are embedded, and stored, with one call: what most providers take as one request."""
+"""Maximum number of chunks that are embedded with one call: what most providers take as one request."""
 
 BATCH_BYTES: Final = 256 * 1024
 

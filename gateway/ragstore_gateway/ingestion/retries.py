@@ -77,7 +77,7 @@ class Retries:
             except ServiceError as error:
                 attempt += 1
                 wait = backoff(attempt, error.retry_after)
-                if not _may_succeed(error, attempt) or time.monotonic() + wait > end:
+                if not may_succeed(error, attempt) or time.monotonic() + wait > end:
                     raise
                 _log.info("call of an ingestion is repeated", error=error.code, attempt=attempt)
             await asyncio.sleep(wait)
@@ -85,8 +85,13 @@ class Retries:
                 raise IngestionAbandoned
 
 
-def _may_succeed(error: ServiceError, attempt: int) -> bool:
-    """Whether a further attempt may succeed after an error of the attempt with this number."""
+def may_succeed(error: ServiceError, attempt: int) -> bool:
+    """Whether a further attempt may succeed.
+
+    Args:
+        error: the error of an attempt.
+        attempt: the number of this attempt, from 1.
+    """
     if isinstance(error, PERMANENT):
         return False
     return isinstance(error, TRANSIENT) or (isinstance(error, EmbeddingFailed) and attempt < MAX_FAILED_ATTEMPTS)

@@ -14,7 +14,8 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
-from ragstore.kit.errors import BodyTimeout, BodyTooLarge, UnsupportedMediaType
+from ragstore.kit.decoding import NDJSON
+from ragstore.kit.errors import BodyTimeout, BodyTooLarge, ServiceError, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.misfits import described
 from ragstore.kit.openapi import ERRORS
@@ -37,9 +38,12 @@ from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.kept_text import headings_of, pages_of
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.assembly import Ingestion
+from ragstore_gateway.ingestion.batch_uploads import read_uploads
 from ragstore_gateway.ingestion.names import MAX_NAME, NAME, checked_name
 from ragstore_gateway.ingestion.schemas import (
+    AcceptedBatch,
     AcceptedIngestion,
+    BatchOutcome,
     DocumentEntry,
     DocumentList,
     DocumentText,
@@ -47,6 +51,7 @@ from ragstore_gateway.ingestion.schemas import (
     entry_of,
     status_of,
 )
+from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.settings import Settings
 
@@ -106,6 +111,19 @@ _UPLOAD: Final[dict[str, Any]] = {
         },
     }
 }
+_FILES: Final = {
+    "schema": {
+        "type": "object",
+        "additionalProperties": {"type": "string", "format": "binary"},
+        "minProperties": 1,
+    }
+}
+_BATCH: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "content": {NDJSON: {"schema": {"type": "string", "minLength": 1}}, MULTIPART: _FILES},
+    }
+}
 _BASE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
 
 
@@ -146,6 +164,51 @@ async def ingest_document(
         AcceptedIngestion(accepted.id, accepted.kb_id),
         headers={"Location": f"/ragstore/rags/{id}/ingestion/{accepted.id}/status"},
     )
+
+
+@post(
+    "/ragstore/rags/{id:str}/ingest/batch",
+    status_code=202,
+    opt={
+        **WRITER,
+        **LARGE_BODY,
+        ERRORS: (*_BASE_ERRORS, BodyTimeout, BodyTooLarge, UnsupportedMediaType),
+        OPERATION: _BATCH,
+    },
+    operation_id="ingestDocuments",
+    summary="Ingest many documents",
+    tags=["knowledge bases"],
+)
+async def ingest_documents(
+    request: Request[Any, Any, Any],
+    id: BaseId,
+    ingestion: IngestionDependency,
+    knowledge_bases: BasesDependency,
+    settings: SettingsDependency,
+    version: Version = 0,
+    kb_id: KbId = "",
+) -> AcceptedBatch:
+    """Accept up to 1,000 documents with one transaction: the files of a form, or lines of JSON.
+
+    A document that cannot be accepted is `rejected`, and has no effect on the others. Of several documents with one
+    name, the last one wins.
+    """
+    base = await knowledge_bases.read(id, version)
+    uploads = await read_uploads(request, settings.max_document_bytes)
+    kb_id = kb_id or base.body.name
+    valid = [
+        NewContent(each.name, each.upload.media_type, each.upload.content, kb_id)
+        for each in uploads
+        if each.upload is not None
+    ]
+    accepted = iter(await ingestion.ingest_many(id, valid) if valid else ())
+    return AcceptedBatch(kb_id, [_outcome(each.name, each.error or next(accepted)) for each in uploads])
+
+
+def _outcome(name: str, outcome: IngestionRow | ServiceError) -> BatchOutcome:
+    if isinstance(outcome, ServiceError):
+        return BatchOutcome(name, "rejected", code=outcome.code, detail=outcome.detail)
+    return BatchOutcome(outcome.document_name, "pending", outcome.id)
 
 
 @get(
@@ -276,6 +339,7 @@ async def delete_document(
 
 ROUTES: Final[list[ControllerRouterHandler]] = [
     ingest_document,
+    ingest_documents,
     ingestion_status,
     cancel_ingestion,
     list_documents,

@@ -30,6 +30,39 @@ class AcceptedIngestion(Struct, frozen=True, rename="camel"):
     status: Literal["pending"] = "pending"
 
 
+class BatchLine(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A document of a request with many, as a line of JSON. It has either text or content."""
+
+    document_name: Annotated[
+        str, Meta(description="Name of the document. An existing document of the name is replaced.")
+    ] = ""
+    content_type: Annotated[str, Meta(description="Media type.")] = "text/plain"
+    text: Annotated[str | UnsetType, Meta(description="The document as text.")] = UNSET
+    content: Annotated[
+        bytes | UnsetType, Meta(description="The document in Base64.", extra_json_schema={"format": "byte"})
+    ] = UNSET
+
+
+class BatchOutcome(Struct, frozen=True, rename="camel"):
+    """The outcome of one document of a request with many."""
+
+    document_name: Annotated[str, Meta(description="Name of the document; empty if its line has none.")]
+    status: Annotated[
+        Literal["pending", "rejected"],
+        Meta(description="`pending`: it is accepted, and its ingestion ends. `rejected`: nothing was written."),
+    ]
+    ingestion_id: Annotated[str | UnsetType, Meta(description="Id of the ingestion.")] = UNSET
+    code: Annotated[str | UnsetType, Meta(description="Code of the error, as of a problem document.")] = UNSET
+    detail: Annotated[str | UnsetType, Meta(description="Why it was rejected.")] = UNSET
+
+
+class AcceptedBatch(Struct, frozen=True, rename="camel"):
+    """The outcomes of the documents of a request, in their order."""
+
+    kb_id: Annotated[str, Meta(description="The `kbId` of the request, or the name of the knowledge base.")]
+    documents: list[BatchOutcome]
+
+
 class IngestionStatus(Struct, frozen=True, rename="camel"):
     """The state of an ingestion."""
 

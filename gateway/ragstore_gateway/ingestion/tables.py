@@ -68,6 +68,7 @@ class IngestionRow(Base):
         Index("ix_ingestion_base", "base_id", "state"),
         Index("ix_ingestion_document", "document_id"),
         Index("ix_ingestion_finished", "finished_on", "id"),
+        Index("ix_ingestion_queue", "owner", "state", "base_id", "created_on"),
     )
 
     id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
@@ -95,17 +96,17 @@ class IngestionRow(Base):
     media_type: Mapped[str] = mapped_column(String(255))
     bytes: Mapped[int] = mapped_column(BigInteger)
     content_hash: Mapped[str] = mapped_column(String(64))
-    is_queued: Mapped[bool]
-    """Whether the job engine has it."""
+    owner: Mapped[str] = mapped_column(String(255), server_default="")
+    """The process that works on it, or has ended it; empty for none."""
     attempts: Mapped[int]
-    """How often an executor began or resumed it."""
+    """How often a process claimed it. A process that hands it over takes its own claim back."""
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
     started_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
     finished_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
 
 
 class IngestionPayloadRow(Base):
-    """Bytes that an ingestion needs until it ends: the document, spans of chunks, vectors of finished batches."""
+    """Bytes that an ingestion needs until it ends: the document, and the finished parts of a large one."""
 
     __tablename__ = "ingestion_payload"
 
@@ -119,6 +120,7 @@ class IngestionPayloadRow(Base):
     position: Mapped[int] = mapped_column(primary_key=True)
     """The index of a batch of vectors; 0 for the others."""
     data: Mapped[bytes] = mapped_column(LargeBinary)
+    """For vectors: empty if the vector store has them."""
 
 
 class CollectionRow(Base):

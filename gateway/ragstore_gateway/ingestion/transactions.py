@@ -114,6 +114,23 @@ async def lock_ingestion(session: AsyncSession, ingestion_id: str) -> IngestionR
     return row if row is not None and row.state in UNFINISHED else None
 
 
+def is_unchanged(ingestion: IngestionRow, document: DocumentRow) -> bool:
+    """Whether a document has the content of an ingestion already."""
+    return (
+        document.current_revision is not None
+        and document.current_sequence < ingestion.sequence
+        and document.content_hash == ingestion.content_hash
+        and document.media_type == ingestion.media_type
+    )
+
+
+def is_superseded(ingestion: IngestionRow, document: DocumentRow) -> bool:
+    """Whether searches find a later content of a document than that of an ingestion."""
+    if ingestion.kind == REINDEX:
+        return document.current_revision != ingestion.revision
+    return document.current_sequence > ingestion.sequence
+
+
 async def end_ingestion(
     session: AsyncSession, ingestion: IngestionRow, state: str, message: str = "", *, unchanged: bool = False
 ) -> None:
@@ -262,19 +279,19 @@ async def reindexing_errors(session: AsyncSession, base_id: str, document_ids: S
     return {document_id: each.report for document_id, each in failed.items()}
 
 
-async def reset_reindexing(session: AsyncSession, base_id: str, document_id: str = "") -> None:
+async def reset_reindexing(session: AsyncSession, base_id: str, document_ids: Sequence[str] | None = None) -> None:
     """Forget the failures to put documents of a base into its new collection, so that there are further attempts.
 
     Args:
         session: the transaction.
         base_id: the knowledge base.
-        document_id: the document; empty for all.
+        document_ids: the documents; None for all.
     """
     failed = sa.update(IngestionRow).where(
         IngestionRow.base_id == base_id, IngestionRow.kind == REINDEX, IngestionRow.state == FAILED
     )
-    if document_id:
-        failed = failed.where(IngestionRow.document_id == document_id)
+    if document_ids is not None:
+        failed = failed.where(IngestionRow.document_id.in_(document_ids))
     await session.execute(failed.values(state=CANCELLED))
 
 
@@ -355,7 +372,7 @@ async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collec
                 media_type="",
                 bytes=0,
                 content_hash="",
-                is_queued=False,
+                owner="",
                 attempts=0,
                 created_on=now,
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,43 +52,67 @@ class IndexedChunk:
 
 
 async def put_keywords(
-    session: AsyncSession, collection_id: str, document_id: str, chunks: Sequence[IndexedChunk]
+    session: AsyncSession,
+    collection_id: str,
+    documents: Mapping[str, Sequence[IndexedChunk]],
+    replaced: Iterable[str] | None = None,
 ) -> None:
-    """Index the chunks of a document, in place of its indexed chunks.
+    """Index the chunks of documents, in place of their indexed chunks.
 
     Args:
         session: the transaction that makes the chunks visible, with the base locked.
         collection_id: the vector collection.
-        document_id: the document.
+        documents: the chunks by document.
+        replaced: the documents that may be indexed already; None for all.
     """
-    index = await _index(session, collection_id)
-    table = _table(session, 0 if index is None else index.id)
-    if index is None:
-        index = KeywordIndexRow(collection_id=collection_id, last_number=0, chunks=0, words=0)
-        session.add(index)
-        await session.flush()
-        table = _table(session, index.id)
-        await table.create(session)
-    else:
-        await _remove(session, index, table, [document_id])
-    first = index.last_number + 1
+    chunks = [(document_id, chunk) for document_id, own in documents.items() for chunk in own]
+    index_id, last = await _enlarge(session, collection_id, len(chunks), sum(len(each.words) for _, each in chunks))
+    table = _table(session, index_id)
+    before = list(documents if replaced is None else replaced)
+    if before:
+        await _remove(session, index_id, table, before)
+    first = last - len(chunks) + 1
     for start in range(0, len(chunks), BATCH):
         batch = list(enumerate(chunks[start : start + BATCH], first + start))
         rows = [
             {
-                "index_id": index.id,
+                "index_id": index_id,
                 "number": number,
                 "document_id": document_id,
                 "chunk_id": chunk.id,
                 "words": len(chunk.words),
             }
-            for number, chunk in batch
+            for number, (document_id, chunk) in batch
         ]
         await session.execute(sa.insert(KeywordChunkRow), rows)
-        await table.add(session, [(number, chunk.words) for number, chunk in batch])
-    index.last_number += len(chunks)
-    index.chunks += len(chunks)
-    index.words += sum(len(chunk.words) for chunk in chunks)
+        await table.add(session, [(number, chunk.words) for number, (_, chunk) in batch])
+
+
+async def _enlarge(session: AsyncSession, collection_id: str, chunks: int, words: int) -> tuple[int, int]:
+    """Count further chunks of an index, which is created if there is none.
+
+    Returns:
+        The id of the index, and the number of the last of the chunks.
+    """
+    larger = (
+        sa.update(KeywordIndexRow)
+        .where(KeywordIndexRow.collection_id == collection_id)
+        .values(
+            last_number=KeywordIndexRow.last_number + chunks,
+            chunks=KeywordIndexRow.chunks + chunks,
+            words=KeywordIndexRow.words + words,
+        )
+        .returning(KeywordIndexRow.id, KeywordIndexRow.last_number)
+        .execution_options(synchronize_session=False)
+    )
+    found = (await session.execute(larger)).first()
+    if found is not None:
+        return found.id, found.last_number
+    index = KeywordIndexRow(collection_id=collection_id, last_number=chunks, chunks=chunks, words=words)
+    session.add(index)
+    await session.flush()
+    await _table(session, index.id).create(session)
+    return index.id, chunks
 
 
 async def remove_keywords(session: AsyncSession, collection_id: str, document_ids: Sequence[str]) -> None:
@@ -101,7 +125,7 @@ async def remove_keywords(session: AsyncSession, collection_id: str, document_id
     """
     index = await _index(session, collection_id)
     if index is not None:
-        await _remove(session, index, _table(session, index.id), document_ids)
+        await _remove(session, index.id, _table(session, index.id), document_ids)
 
 
 async def drop_keywords(session: AsyncSession, collection_id: str) -> None:
@@ -206,13 +230,17 @@ def _table(session: AsyncSession, index_id: int) -> WordTable:
     return TsvectorTable(index_id) if is_postgresql else Fts5Table(index_id)
 
 
-async def _remove(session: AsyncSession, index: KeywordIndexRow, table: WordTable, document_ids: Iterable[str]) -> None:
+async def _remove(session: AsyncSession, index_id: int, table: WordTable, document_ids: Iterable[str]) -> None:
     ids = list(document_ids)
     for start in range(0, len(ids), BATCH):
-        own = sa.and_(KeywordChunkRow.index_id == index.id, KeywordChunkRow.document_id.in_(ids[start : start + BATCH]))
+        own = sa.and_(KeywordChunkRow.index_id == index_id, KeywordChunkRow.document_id.in_(ids[start : start + BATCH]))
         rows = (await session.execute(sa.select(KeywordChunkRow.number, KeywordChunkRow.words).where(own))).all()
         if rows:
             await table.remove(session, [row[0] for row in rows])
             await session.execute(sa.delete(KeywordChunkRow).where(own))
-            index.chunks -= len(rows)
-            index.words -= sum(row[1] for row in rows)
+            smaller = sa.update(KeywordIndexRow).where(KeywordIndexRow.id == index_id)
+            values = {
+                "chunks": KeywordIndexRow.chunks - len(rows),
+                "words": KeywordIndexRow.words - sum(row[1] for row in rows),
+            }
+            await session.execute(smaller.values(values).execution_options(synchronize_session=False))

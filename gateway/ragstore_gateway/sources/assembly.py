@@ -183,7 +183,7 @@ class Sources:
         expired = -float("inf")
         while True:
             try:
-                if monotonic() >= expired + self.runs.lease_seconds / 3:
+                if monotonic() >= expired + self.runs.report_seconds:
                     expired = monotonic()
                     await self.runs.expire()
                 await self._run_due()

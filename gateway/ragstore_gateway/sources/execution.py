@@ -34,7 +34,7 @@ from ragstore_gateway.sources.source_kind import SourceKind
 from ragstore_gateway.sources.tables import SourceRunRow
 from ragstore_gateway.sources.visit import FOUND, TIME_BUDGET, CrawlEnd, KnownPage, Visit
 
-MAX_PENDING: Final = 8
+MAX_PENDING: Final = 32
 """Maximum number of documents of a run whose ingestions have not ended."""
 
 SEEN_BATCH: Final = 50
@@ -112,7 +112,7 @@ class Execution:
     async def execute(self) -> None:
         """Execute the run, and end it. It raises no exception but a cancellation."""
         work = self._task = asyncio.create_task(self._work())
-        heartbeat = asyncio.create_task(self._keep_lease())
+        heartbeat = asyncio.create_task(self._report())
         if self._is_lost:
             work.cancel()
         try:
@@ -146,7 +146,7 @@ class Execution:
             await self._runs.end(self.run.id, INTERRUPTED, STOPPED, self._counts)
 
     async def _end(self, state: RunState, reason: str) -> None:
-        # If the database cannot be used for longer, the lease expires.
+        # If the database cannot be used for longer, the lease of the process expires.
         with suppress(DatabaseUnavailable):
             await self._repeated(partial(self._runs.end, self.run.id, state, reason, self._counts))
 
@@ -178,15 +178,16 @@ class Execution:
         with suppress(DatabaseUnavailable):
             await self._runs.record(self.run.id, self._counts)
 
-    async def _keep_lease(self) -> None:
+    async def _report(self) -> None:
+        """Write the counts regularly, and stop when the run has ended elsewhere."""
         while True:
-            await asyncio.sleep(self._runs.lease_seconds / 3)
+            await asyncio.sleep(self._runs.report_seconds)
             try:
-                if not await self._runs.renew(self.run.id, self._counts):
+                if not await self._runs.report(self.run.id, self._counts):
                     self.lose()
                     return
             except DatabaseUnavailable as error:
-                _log.warning("lease of a source run not renewed", **self._names, error=error.cause)
+                _log.warning("counts of a source run not written", **self._names, error=error.cause)
 
     async def _work(self) -> tuple[RunState, str]:
         try:

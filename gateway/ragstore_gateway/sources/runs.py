@@ -12,9 +12,10 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from ragstore_gateway.database.clock import database_now
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, SourceRunEnded, SourceRunning, SourceRunNotFound
+from ragstore_gateway.ingestion.leases import Leases
+from ragstore_gateway.ingestion.tables import ExecutorRow
 from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.sources import metrics
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
@@ -67,25 +68,32 @@ class RunCounts:
 class Runs:
     """The runs of all sources.
 
-    A process has a lease for each of its runs. When a lease expires, any process may end the run as interrupted.
-    Each write of a run checks in its transaction that the run has not ended.
+    A run belongs to the process that executes it. When the lease of the process expires, any other one may end the run
+    as interrupted. Each write of a run checks in its transaction that the run has not ended.
 
     Args:
-        owner: the id of this process.
-        lease_seconds: how long a lease lasts after it was renewed.
+        leases: the lease of this process, which something else renews.
 
     Attributes:
         executed: the runs that this process executes. It does not end them itself when it is late.
     """
 
-    def __init__(self, database: Database, owner: str, lease_seconds: float) -> None:
-        self.lease_seconds = lease_seconds
+    def __init__(self, database: Database, leases: Leases) -> None:
         self.executed: set[str] = set()
         self._database = database
-        self._owner = owner
+        self._leases = leases
+
+    @property
+    def report_seconds(self) -> float:
+        """How often the counts of a run are written, and runs of processes that have ended are looked for."""
+        return self._leases.seconds / 3
+
+    async def hold_lease(self) -> None:
+        """Make sure that this process has a lease, before it begins runs."""
+        await self._leases.hold()
 
     async def claim(self, base_id: str, version: int, source: str, trigger: RunTrigger) -> SourceRunRow | None:
-        """Begin a run, whose lease this process has.
+        """Begin a run, which belongs to this process.
 
         Args:
             base_id: the knowledge base.
@@ -101,6 +109,7 @@ class Runs:
             DatabaseUnavailable: the database cannot be used.
             SourceRunning: another run of the source has not ended.
         """
+        await self._leases.hold()
         try:
             async with self._database.session() as session:
                 base = await lock_base(session, base_id)
@@ -117,7 +126,7 @@ class Runs:
     async def claim_in(
         self, session: AsyncSession, base_id: str, version: int, source: str, trigger: RunTrigger
     ) -> SourceRunRow:
-        """Begin a run in a transaction that has locked the base; see `claim`."""
+        """Begin a run in a transaction that has locked the base; see `claim`. The process has a valid lease."""
         await self.check_idle(session, base_id, source)
         row = SourceRunRow(
             id=str(uuid4()),
@@ -127,8 +136,7 @@ class Runs:
             trigger=trigger,
             state=RUNNING,
             reason="",
-            owner=self._owner,
-            lease_until=await database_now(session) + self.lease_seconds,
+            owner=self._leases.owner,
             started_on=datetime.now(UTC),
             finished_on=None,
             **asdict(RunCounts()),
@@ -138,7 +146,7 @@ class Runs:
         return row
 
     async def check_idle(self, session: AsyncSession, base_id: str, source: str) -> None:
-        """Check that no run of a source is in progress. One whose lease has expired is ended.
+        """Check that no run of a source is in progress. One whose process has ended is ended, too.
 
         Args:
             session: a transaction that has locked the base.
@@ -151,13 +159,14 @@ class Runs:
         running = await session.scalar(_running(base_id, source).with_for_update())
         if running is None:
             return
-        if running.id in self.executed or running.lease_until >= await database_now(session):
+        living = (await self._leases.living(session)).where(ExecutorRow.id == running.owner)
+        if running.id in self.executed or (await session.execute(living)).first() is not None:
             raise _conflict(base_id, source, running.id)
         await end_run(session, running, INTERRUPTED, LEASE_EXPIRED)
         await session.flush()
 
-    async def renew(self, run_id: str, counts: RunCounts) -> bool:
-        """Renew the lease of a run, and write its counts.
+    async def report(self, run_id: str, counts: RunCounts) -> bool:
+        """Write the counts of a run.
 
         Args:
             run_id: the run.
@@ -168,8 +177,7 @@ class Runs:
         """
         change = sa.update(SourceRunRow).where(SourceRunRow.id == run_id, SourceRunRow.state == RUNNING)
         async with self._database.session() as session:
-            until = await database_now(session) + self.lease_seconds
-            changed = change.values(lease_until=until, **asdict(counts)).returning(SourceRunRow.id)
+            changed = change.values(**asdict(counts)).returning(SourceRunRow.id)
             return (await session.execute(changed)).first() is not None
 
     async def end(self, run_id: str, state: RunState, reason: str, counts: RunCounts) -> bool:
@@ -250,19 +258,20 @@ class Runs:
                 raise SourceRunEnded(f"The run {run_id} has ended already")
 
     async def expire(self) -> int:
-        """End the runs whose leases have expired.
+        """End the runs of processes whose leases have expired.
 
         Returns:
             Their number.
         """
         ended = 0
         async with self._database.reading() as session:
-            expired = SourceRunRow.lease_until < await database_now(session)
+            expired = SourceRunRow.owner.not_in(await self._leases.living(session))
             ids = list(await session.scalars(sa.select(SourceRunRow.id).where(SourceRunRow.state == RUNNING, expired)))
         for run_id in set(ids) - self.executed:
             async with self._database.session() as session:
-                row = await session.scalar(_by_id(run_id).with_for_update())
-                if row is not None and row.state == RUNNING and row.lease_until < await database_now(session):
+                expired = SourceRunRow.owner.not_in(await self._leases.living(session))
+                row = await session.scalar(_by_id(run_id).where(expired).with_for_update())
+                if row is not None and row.state == RUNNING:
                     await end_run(session, row, INTERRUPTED, LEASE_EXPIRED)
                     ended += 1
         return ended

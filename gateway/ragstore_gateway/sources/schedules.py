@@ -65,7 +65,7 @@ class Schedules:
         self._wake()
 
     async def claim_due(self, limit: int) -> list[SourceRunRow]:
-        """Begin the runs that are due, whose leases this process has.
+        """Begin the runs that are due, which belong to this process.
 
         Args:
             limit: maximum number of runs.
@@ -77,6 +77,8 @@ class Schedules:
             due = SourceScheduleRow.next_on <= await _now(session)
             query = sa.select(SourceScheduleRow).where(due).order_by(SourceScheduleRow.next_on).limit(limit)
             found = list(await session.scalars(query))
+        if found:
+            await self._runs.hold_lease()
         claimed = []
         for schedule in found:
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Float, ForeignKey, Index, String, Text, text
+from sqlalchemy import ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
@@ -32,9 +32,7 @@ class SourceRunRow(Base):
     reason: Mapped[str] = mapped_column(Text)
     """Why it is not `completed`; empty otherwise."""
     owner: Mapped[str] = mapped_column(String(255))
-    """The process that executes it."""
-    lease_until: Mapped[float] = mapped_column(Float(53))
-    """The database's time, in seconds since 1970. After it, the process is considered ended."""
+    """The process that executes it. When the lease of the process expires, the run is interrupted."""
     added: Mapped[int]
     changed: Mapped[int]
     unchanged: Mapped[int]
@@ -58,7 +56,7 @@ class SourceRunRow(Base):
             postgresql_where=text("state = 'running'"),
         ),
         Index("ix_source_run_started", base_id, source, started_on, id),
-        Index("ix_source_run_state", state, lease_until),
+        Index("ix_source_run_state", state),
     )
 
 

@@ -292,12 +292,12 @@ async def test_one_document_of_a_base_is_not_delayed_by_many_of_another(
     base: Base, client: httpx.AsyncClient, server: EmbeddingServer
 ) -> None:
     other = await new_base(client, server)
-    server.seconds = 0.3
+    server.held = "tea"
     many = [await base.ingest(f"doc-{number}", f"tea {number}") for number in range(40)]
     one = await other.ingest("one", "coffee")
     assert (await other.ended(one))["status"] == "completed"
     states = [(await base.status(each))["status"] for each in many]
-    server.seconds = 0.0
+    server.held = "\0"
     assert states.count("completed") < 20
     for each in many:
         await client.delete(f"{base.path}/ingestion/{each}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,10 +17,11 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.leases import Leases
-from ragstore_gateway.ingestion.publication import MAX_ATTEMPTS, Publication
+from ragstore_gateway.ingestion.queue import MAX_ATTEMPTS, IngestionQueue
 from ragstore_gateway.ingestion.tables import IngestionRow
 from tests.gateway.ingestion.conftest import ENVIRON, new_base
 from tests.support.gateways import start_gateway
+from tests.support.ingesting_process import IngestingProcess
 from tests.support.ingestion import EmbeddingServer, State, until
 from tests.support.knowledge import Knowledge
 from tests.support.servers import running
@@ -58,18 +60,14 @@ async def test_a_full_queue_and_a_full_storage_reject_documents_and_ended_ingest
             assert (response.status_code, response.json()["error"]["code"]) == (413, "file_storage_full")
             assert (await base.ended(second))["status"] == "completed"
         state = State.of(tmp_path)
-        jobs = sa.create_engine(f"sqlite:///{tmp_path / 'data' / 'jobs.db'}")
 
-        def ids() -> tuple[set[str], set[str]]:
-            with jobs.connect() as connection:
-                engine = connection.execute(sa.text("SELECT workflow_uuid FROM workflow_status")).scalars()
-                return {row.id for row in state.rows(sa.select(IngestionRow.id))}, set(engine)
+        def ids() -> set[str]:
+            return {row.id for row in state.rows(sa.select(IngestionRow.id))}
 
         # The last ingestion of a document is kept.
-        await until(lambda: ids() == ({second}, {second}))
+        await until(lambda: ids() == {second})
         assert first != second
         state.close()
-        jobs.dispose()
 
 
 @pytest.mark.process
@@ -91,26 +89,42 @@ async def test_an_ingestion_that_is_interrupted_each_time_fails(database_url: st
         base = await knowledge.base("poisoned")
         documents = Documents(opened, Acceptance(10, 1000))
         accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", "alias"))
-        publication = Publication(opened, knowledge.collections)
-        for _ in range(MAX_ATTEMPTS):
-            await publication.begin(accepted.id)
+        process = IngestingProcess(knowledge)
+        for number in range(MAX_ATTEMPTS):
+            assert await process.claim(base.id, interrupted=number > 0)
             assert (await documents.ingestion(base.id, accepted.id)).state == "processing"
-        await publication.begin(accepted.id)
+            await process.end()
+        assert await process.claim(base.id, interrupted=True) == []
         found = await documents.ingestion(base.id, accepted.id)
     assert (found.state, found.message) == ("failed", f"The ingestion was interrupted {MAX_ATTEMPTS} times")
 
 
-async def test_an_expired_lease_is_taken_by_one_process_only(database_url: str) -> None:
+async def test_calls_of_one_process_that_need_a_lease_at_the_same_time_share_it(database_url: str) -> None:
     async with database(database_url) as opened:
+        lease = Leases(opened, "own", 60.0)
+        await asyncio.gather(*(lease.hold() for _ in range(5)))
+        assert (lease.is_valid, lease.taken) == (True, 1)
+
+
+async def test_an_expired_lease_is_taken_by_one_process_only(database_url: str) -> None:
+    async with database(database_url) as opened, AsyncClient("http://127.0.0.1:9") as store:
         ended = Leases(opened, "ended", 0.0)
         first, second = Leases(opened, "first", 60.0), Leases(opened, "second", 60.0)
-        await ended.renew()
+        assert await ended.renew()
         await first.renew()
+        await second.renew()
         assert not ended.is_valid
         assert first.is_valid
-        assert await second.expired() == ["ended"]
-        assert [await each.take("ended") for each in (first, second)] == [True, False]
-        assert await second.expired() == []
-        assert await second.unknown({"ended", "other"}) == {"other"}
-        await first.remove("ended")
-        assert not await second.take("ended")
+        assert [await each.end_expired() for each in (first, second)] == [["ended"], []]
+        # A process that was late notices that it has lost what it owned.
+        assert await ended.renew()
+        assert not await first.renew()
+        knowledge = Knowledge(opened, store)
+        base = await knowledge.base("taken over")
+        for name in ("first", "other"):
+            await Documents(opened, Acceptance(10, 1000)).accept(base.id, NewContent(name, "text/plain", b"tea", ""))
+            assert await IngestingProcess(knowledge, owner=name).claim(base.id)
+        queue = IngestionQueue(opened, knowledge.collections, second)
+        assert [await queue.take_over() for _ in range(2)] == [1, 0]
+        (lane,) = await queue.lanes()
+        assert (lane.base_id, lane.new, lane.interrupted) == (base.id, 0, 1)

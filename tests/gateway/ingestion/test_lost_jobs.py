@@ -1,63 +1,37 @@
-"""Jobs that the engine loses: their documents are ingested nevertheless. The test changes the engine's own database."""
+"""Ingestions that a process has lost: their documents are ingested nevertheless. The test changes the queue."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 import sqlalchemy as sa
 
-from ragstore_gateway.ingestion.tables import ExecutorRow
+from ragstore_gateway.ingestion.tables import ExecutorRow, IngestionRow
 from tests.support.ingestion import Base, EmbeddingServer, State, until
 
 LANE = 3
 """Jobs of one base that the gateway runs concurrently."""
 
-LOSSES = {
-    # Claimed by the process, which did not start it: the engine could not read it at that moment.
-    "claimed": "UPDATE workflow_status SET status = 'PENDING', executor_id = :owner, owner_xid = 'x' WHERE {own}",
-    # Ended by an error of the engine itself.
-    "ended": "UPDATE workflow_status SET status = 'ERROR' WHERE {own}",
-    # Written shortly before a loss of power.
-    "forgotten": "DELETE FROM workflow_status WHERE {own}",
-}
 
-
-@pytest.fixture
-def jobs(ingesting_folder: Path) -> Iterator[sa.Engine]:
-    """The engine's database."""
-    engine = sa.create_engine(f"sqlite:///{ingesting_folder / 'data' / 'jobs.db'}")
-    yield engine
-    engine.dispose()
-
-
-async def test_a_job_that_is_lost_is_started_again(
-    base: Base, server: EmbeddingServer, state: State, jobs: sa.Engine
-) -> None:
+async def test_an_ingestion_that_is_lost_is_started_again(base: Base, server: EmbeddingServer, state: State) -> None:
     server.held = "held"
     try:
-        before = [await base.ingest(f"held {number}", f"held {number}") for number in range(LANE)]
-        await until(lambda: server.waiting == LANE)
-        lost = {name: await base.ingest(name, f"The text {name}") for name in LOSSES}
-
-        def are_queued() -> bool:
-            query = sa.text("SELECT count(*) FROM workflow_status WHERE status = 'ENQUEUED' AND workflow_uuid IN :ids")
-            with jobs.connect() as connection:
-                found = connection.execute(
-                    query.bindparams(sa.bindparam("ids", expanding=True)), {"ids": list(lost.values())}
-                )
-                return found.scalar() == len(lost)
-
-        await until(are_queued)
+        before = []
+        for number in range(LANE):
+            before.append(await base.ingest(f"held {number}", f"held {number}"))
+            await until(lambda: server.waiting == len(before))
+        lost = {name: await base.ingest(name, f"The text {name}") for name in ("claimed", "unknown", "ended")}
         (owner,) = [row.id for row in state.rows(sa.select(ExecutorRow.id))]
-        with jobs.begin() as connection:
-            for name, statement in LOSSES.items():
-                own = statement.format(own="workflow_uuid = :id")
-                values = {"id": lost[name], **({"owner": owner} if name == "claimed" else {})}
-                assert connection.execute(sa.text(own), values).rowcount == 1
+        query = sa.select(IngestionRow.owner).where(IngestionRow.id.in_(lost.values()))
+        assert {row.owner for row in state.rows(query)} == {""}
+        claim = "UPDATE ingestion SET state = 'processing', owner = :owner, attempts = 1 WHERE id = :id"
+        # The transaction of the claim was committed, and its response was lost.
+        state.write(claim, owner=owner, id=lost["claimed"])
+        # The process has ended, and its lease was removed.
+        state.write(claim, owner="unknown", id=lost["unknown"])
+        # The process has ended, and its lease has expired.
+        state.write("INSERT INTO executor (id, lease_until) VALUES ('ended', 1.0)")
+        state.write(claim, owner="ended", id=lost["ended"])
     finally:
         server.held = "\0"
     for ingestion_id in (*lost.values(), *before):
         assert (await base.ended(ingestion_id))["status"] == "completed"
-    assert [text for name in LOSSES for text in [f"The text {name}"] if server.texts[text] != 1] == []
+    assert [name for name in lost if server.texts[f"The text {name}"] != 1] == []

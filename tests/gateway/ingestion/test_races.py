@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -20,26 +19,22 @@ from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import CollectionMissing, StoreUnavailable
-from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
+from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collection, Collections, live_collections
-from ragstore_gateway.ingestion.dbos_jobs import JobInterrupted
 from ragstore_gateway.ingestion.documents import Documents
-from ragstore_gateway.ingestion.errors import IngestionAbandoned
-from ragstore_gateway.ingestion.pipeline import Pipeline
-from ragstore_gateway.ingestion.publication import MAX_ATTEMPTS, Publication
+from ragstore_gateway.ingestion.payloads import CHUNKS, VECTORS, put_payloads
+from ragstore_gateway.ingestion.queue import MAX_ATTEMPTS
+from ragstore_gateway.ingestion.records import BATCH
 from ragstore_gateway.ingestion.reindexing import Reindexing
 from ragstore_gateway.ingestion.removals import LATE_REMOVAL, Removals
-from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.schemas import entry_of
-from ragstore_gateway.ingestion.tables import IngestionRow, RemovalRow
+from ragstore_gateway.ingestion.tables import CollectionRow, IngestionRow, RemovalRow
 from ragstore_gateway.ingestion.transactions import add_reindexing, end_ingestion
 from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
-from ragstore_gateway.splitting.strategies import split
 from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
+from tests.support.ingesting_process import IngestingProcess
 from tests.support.knowledge import Knowledge
-
-T = TypeVar("T")
 
 
 @pytest.fixture
@@ -53,21 +48,13 @@ async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
             yield found
 
 
-class InProcess:
-    """Splits texts in this process."""
-
-    async def split(self, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
-        """Split a text."""
-        return [chunk.span for chunk in split(msgspec.msgpack.decode(extracted, type=Extracted), chunking)]
-
-
 @dataclass
 class BeginsDuringChange:
     """Begins an ingestion in the transaction that changes its base."""
 
-    publication: Publication
-    ingestion_id: str
-    task: asyncio.Task[None] | None = None
+    process: IngestingProcess
+    base_id: str
+    task: asyncio.Task[Sequence[ClaimedDocument]] | None = None
 
     async def created(self, session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
         """Nothing."""
@@ -76,7 +63,7 @@ class BeginsDuringChange:
         self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
     ) -> None:
         """Begin the ingestion, which waits for the end of the transaction."""
-        self.task = asyncio.create_task(self.publication.begin(self.ingestion_id))
+        self.task = asyncio.create_task(self.process.claim(self.base_id))
         await asyncio.wait({self.task}, timeout=0.5)
         assert not self.task.done()
 
@@ -92,8 +79,8 @@ async def test_an_ingestion_that_begins_during_the_change_of_an_empty_base_uses_
 ) -> None:
     base = await knowledge.base("changed")
     documents = Documents(knowledge.database, Acceptance(10, 1000))
-    accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", "alias"))
-    during = BeginsDuringChange(Publication(knowledge.database, knowledge.collections), accepted.id)
+    await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", "alias"))
+    during = BeginsDuringChange(IngestingProcess(knowledge), base.id)
     knowledge.bases.add_listener(during)
     body = msgspec.structs.replace(base.body, chunk_size=77)
     await knowledge.bases.update(base.id, 1, body)
@@ -174,18 +161,6 @@ async def _set_finished(knowledge: Knowledge, base_id: str, finished_on: datetim
         await session.execute(change.values(finished_on=finished_on))
 
 
-class Extractor:
-    """Extracts texts that need no extraction."""
-
-    async def extract(self, content: bytes, *, media_type: str = "", name: str = "") -> Extracted:
-        """The text."""
-        return Extracted(content.decode(), media_type)
-
-    async def read_kept(self, content: bytes) -> Extracted:
-        """The text."""
-        return Extracted(content.decode(), "text/plain")
-
-
 class Store(InMemoryStore):
     """A store whose `create` runs something first.
 
@@ -213,23 +188,15 @@ class StoreCollections(Collections):
         return self.store
 
 
-async def _writing(knowledge: Knowledge, base_id: str, before_create: Callable[[], Awaitable[None]]) -> Pipeline:
-    """Ingest a document up to the creation of its collection, then run something, and continue."""
+async def _ingest(knowledge: Knowledge, base_id: str, before_create: Callable[[], Awaitable[None]]) -> None:
+    """Ingest a document, and run something when its collection is about to be created."""
     collections = StoreCollections(knowledge.database, knowledge.embeddings, knowledge.vector_stores)
     collections.store = Store(before_create)
-    publication = Publication(knowledge.database, collections)
-    removals = Removals(knowledge.database, knowledge.vector_stores)
-    retries = Retries(600)
-    pipeline = Pipeline(
-        knowledge.database, collections, publication, removals, Extractor(), InProcess(), retries, lambda: True
-    )
-    accepted = await Documents(knowledge.database, Acceptance(10, 1000)).accept(
+    process = IngestingProcess(knowledge, collections=collections)
+    await Documents(knowledge.database, Acceptance(10, 1000)).accept(
         base_id, NewContent("doc", "text/plain", b"tea", "")
     )
-    await publication.begin(accepted.id)
-    for step in (pipeline.extract, pipeline.split, pipeline.embed, pipeline.write):
-        await step(accepted.id)
-    return pipeline
+    await process.pipeline.run(await process.claim(base_id))
 
 
 @pytest.mark.parametrize("permanent", [False, True])
@@ -244,8 +211,9 @@ async def test_the_deletion_of_a_base_ends_the_retries_of_its_ingestions(knowled
         await knowledge.bases.delete(base.id, permanent=permanent)
         raise StoreUnavailable("The store does not respond")
 
-    with pytest.raises(IngestionAbandoned):
-        await _writing(knowledge, base.id, before_create)
+    async with asyncio.timeout(60):
+        await _ingest(knowledge, base.id, before_create)
+    assert calls == 1
 
 
 async def test_a_collection_that_is_created_after_its_removal_is_removed_again(knowledge: Knowledge) -> None:
@@ -263,7 +231,7 @@ async def test_a_collection_that_is_created_after_its_removal_is_removed_again(k
         await knowledge.collections.open(collection).create()
         await knowledge.collections.open(collection).write([])
 
-    await _writing(knowledge, base.id, before_create)
+    await _ingest(knowledge, base.id, before_create)
     await removals.run()
     with pytest.raises(CollectionMissing):
         await knowledge.collections.open(opened[0]).write([])
@@ -286,7 +254,7 @@ async def test_a_collection_that_a_killed_process_created_after_its_removal_is_r
         raise asyncio.CancelledError  # nothing of the process runs after this
 
     with pytest.raises(asyncio.CancelledError):
-        await _writing(knowledge, base.id, before_create)
+        await _ingest(knowledge, base.id, before_create)
     await removals.run()
     await knowledge.collections.open(opened[0]).write([])
     async with knowledge.database.session() as session:
@@ -308,55 +276,51 @@ async def test_an_interrupted_ingestion_continues_with_the_chunks_that_an_earlie
             return [ChunkSpan(0, 1, 1, None, "", {}), ChunkSpan(1, 3, 1, None, "", {})]
 
     base = await knowledge.base("resumed", storeType="in-memory")
-    publication = Publication(knowledge.database, knowledge.collections)
-    removals = Removals(knowledge.database, knowledge.vector_stores)
-    splitters = (Earlier(), InProcess())
-    earlier, later = (
-        Pipeline(
-            knowledge.database,
-            knowledge.collections,
-            publication,
-            removals,
-            Extractor(),
-            each,
-            Retries(600),
-            lambda: True,
-        )
-        for each in splitters
-    )
     accepted = await Documents(knowledge.database, Acceptance(10, 1000)).accept(
         base.id, NewContent("doc", "text/plain", b"tea", "")
     )
-    await publication.begin(accepted.id)
-    for step in (earlier.extract, earlier.split, later.split, later.embed, later.write):
-        await step(accepted.id)
+    process = IngestingProcess(knowledge)
+    (claimed,) = await process.claim(base.id)
+    async with knowledge.database.session() as session:
+        collection_id = claimed.targets[0].id
+        spans = msgspec.msgpack.encode(await Earlier().split(b"", claimed.targets[0].chunking))
+        await put_payloads(session, accepted.id, CHUNKS, collection_id, {0: spans})
+    await process.end()
+    await process.pipeline.run(await process.claim(base.id, interrupted=True))
     collection = await knowledge.collections.active(base.id)
     assert collection is not None
     hits = await knowledge.collections.open(collection).search(np.ones(collection.dimension or 0, dtype=np.float32), 10)
     assert sorted(hit.text for hit in hits) == ["ea", "t"]
 
 
-class InterruptedSteps:
-    """The steps of a job that its process interrupts after each begin.
+async def test_an_ingestion_continues_with_the_vectors_that_an_earlier_version_has_recorded(
+    knowledge: Knowledge,
+) -> None:
+    base = await knowledge.base("resumed vectors", storeType="in-memory")
+    text = "\n".join(f"{number} ".ljust(400, "x") for number in range(40))
+    documents = Documents(knowledge.database, Acceptance(10, 100_000))
+    accepted = await documents.accept(base.id, NewContent("doc", "text/plain", text.encode(), ""))
+    process = IngestingProcess(knowledge)
+    (claimed,) = await process.claim(base.id)
+    async with knowledge.database.session() as session:
+        vectors = np.ones((BATCH, 256), dtype=np.float32).tobytes()
+        await put_payloads(session, accepted.id, VECTORS, claimed.targets[0].id, {0: vectors})
+        # In the memory of a process, nothing survives it, so that the vectors are made again.
+        change = sa.update(CollectionRow).where(CollectionRow.id == claimed.targets[0].id)
+        await session.execute(change.values(store_type="test"))
+    await process.end()
+    collections = StoreCollections(knowledge.database, knowledge.embeddings, knowledge.vector_stores)
+    collections.store = Store(_nothing)
+    process = IngestingProcess(knowledge, collections=collections)
+    await process.pipeline.run(await process.claim(base.id, interrupted=True))
+    assert (await documents.ingestion(base.id, accepted.id)).state == "completed"
+    hits = await collections.store.search(np.ones(256, dtype=np.float32), 100)
+    assert len([hit for hit in hits if hit.score == 1.0]) == BATCH
+    assert len(hits) > BATCH
 
-    Args:
-        loop: the event loop that runs the begin.
-    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-
-    def run(self, name: str, work: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Interrupt the job."""
-        raise JobInterrupted
-
-    def prepare(self, work: Callable[[], Awaitable[T | None]]) -> None:
-        """Run work in the event loop."""
-
-        async def run() -> None:
-            await work()
-
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+async def _nothing() -> None:
+    """Nothing is run before the creation."""
 
 
 async def test_an_ingestion_that_a_living_process_interrupts_is_continued_any_number_of_times(
@@ -365,19 +329,11 @@ async def test_an_ingestion_that_a_living_process_interrupts_is_continued_any_nu
     base = await knowledge.base("interrupted")
     documents = Documents(knowledge.database, Acceptance(10, 1000))
     accepted = await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", ""))
-    pipeline = Pipeline(
-        knowledge.database,
-        knowledge.collections,
-        Publication(knowledge.database, knowledge.collections),
-        Removals(knowledge.database, knowledge.vector_stores),
-        Extractor(),
-        InProcess(),
-        Retries(600),
-        lambda: True,
-    )
-    steps = InterruptedSteps(asyncio.get_running_loop())
+    process = IngestingProcess(knowledge)
+    claimed = await process.claim(base.id)
     for _ in range(MAX_ATTEMPTS + 2):
-        with pytest.raises(JobInterrupted):
-            await asyncio.to_thread(pipeline.run, accepted.id, steps)
+        assert [each.id for each in claimed] == [accepted.id]
+        assert await process.queue.release_all_but(()) == 1
+        claimed = await process.claim(base.id, interrupted=True)
     found = await documents.ingestion(base.id, accepted.id)
     assert (found.state, found.attempts) == ("processing", 1)

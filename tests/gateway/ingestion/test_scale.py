@@ -22,7 +22,6 @@ from ragstore_gateway.ingestion import supervisor as supervisor_module
 from ragstore_gateway.ingestion import transactions as ingestions_module
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.assembly import Ingestion
-from ragstore_gateway.ingestion.dbos_jobs import DbosJobs
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
@@ -35,19 +34,8 @@ from ragstore_gateway.settings import Settings
 from tests.support.knowledge import Knowledge
 
 
-class NoEngine:
-    """A job engine that has no job."""
-
-    def __init__(self) -> None:
-        self.forgotten: list[list[str]] = []
-
-    async def forget(self, job_ids: Sequence[str]) -> None:
-        """Remove jobs."""
-        self.forgotten.append(list(job_ids))
-
-
 class State:
-    """The state of a gateway without a job engine."""
+    """The state of a gateway that runs no jobs."""
 
     def __init__(self, database: Database, store: AsyncClient) -> None:
         self.database = database
@@ -62,9 +50,8 @@ class State:
             knowledge.vector_stores,
             Extractor.from_settings(settings),
         )
-        self.engine = NoEngine()
         removals = Removals(database, knowledge.vector_stores)
-        self.supervisor = Supervisor(database, cast(DbosJobs, self.engine), removals, cast(Any, None), 0.0)
+        self.supervisor = Supervisor(database, lambda: None, removals, cast(Any, None), 0.0)
         self.files = Files(database, 1000)
         self.store_files = StoreFiles(database, self.bases, self.ingestion, self.files)
         self.stores = Stores(database, self.bases, cast(Any, None))
@@ -144,7 +131,6 @@ async def test_a_sweep_looks_at_a_part_of_the_ingestions_and_the_next_one_at_the
     monkeypatch.setattr(supervisor_module, "FORGET_SCAN", 3)
     base = await state.bases.create(KnowledgeBase(name="tea"))
     await state.add(base.id, [f"{index}" for index in range(4)])
-    ids = await state.ingestion_ids()
     kept = {document.ingestion_id for document in (await state.ingestion.documents.documents(base.id, 0, 20))[0]}
     left = []
     for _ in range(4):
@@ -153,7 +139,6 @@ async def test_a_sweep_looks_at_a_part_of_the_ingestions_and_the_next_one_at_the
     # Of eight, the first four are not the last ones of their documents.
     assert left == [5, 4, 4, 4]
     assert await state.ingestion_ids() == kept
-    assert {job for batch in state.engine.forgotten for job in batch} == ids - kept
 
 
 async def test_a_transaction_adds_the_jobs_of_a_part_of_the_documents_for_a_new_collection(

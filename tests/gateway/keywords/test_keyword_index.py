@@ -66,7 +66,7 @@ async def put(database: Database, texts: Mapping[str, str], collection: str = CO
     async with database.session() as session:
         for document in sorted({id[0] for id in texts}):
             own = [IndexedChunk(id, list(words(text))) for id, text in texts.items() if id[0] == document]
-            await put_keywords(session, collection, document, own)
+            await put_keywords(session, collection, {document: own})
 
 
 async def search(database: Database, question: str, limit: int = 10, collection: str = COLLECTION) -> dict[str, float]:
@@ -167,8 +167,8 @@ async def test_an_index_that_is_dropped_leaves_nothing(database: Database) -> No
 async def test_a_transaction_that_is_rolled_back_changes_nothing(database: Database) -> None:
     await put(database, {"a1": "kettle"})
     async with database.session() as session:
-        await put_keywords(session, COLLECTION, "a", [IndexedChunk("a2", ["teapot"])])
-        await put_keywords(session, "kb_other", "x", [IndexedChunk("x1", ["teapot"])])
+        await put_keywords(session, COLLECTION, {"a": [IndexedChunk("a2", ["teapot"])]})
+        await put_keywords(session, "kb_other", {"x": [IndexedChunk("x1", ["teapot"])]})
         await session.rollback()
     assert set(await search(database, "kettle teapot")) == {"a1"}
     assert await search(database, "teapot", collection="kb_other") == {}

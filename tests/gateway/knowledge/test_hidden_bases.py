@@ -177,6 +177,13 @@ def bodies_of(method: str, path: str, gateway: Gateway) -> list[dict[str, Any]]:
         return [{}, {"params": {"version": "1", "limit": "5", "permanent": "true"}}, {"params": {"limit": "-1"}}]
     if path.endswith("/sources/{source}/files"):
         return [{"files": [("files", ("b.txt", b"B."))]}, {"content": b"{"}]
+    if path.endswith("/ingest/batch"):
+        files = [("files", ("b.txt", b"B.", "text/plain"))]
+        return [
+            {"files": files},
+            {"content": b"{}", "headers": {"Content-Type": "application/x-ndjson"}},
+            {"content": b""},
+        ]
     if path.endswith("/ingest"):
         return [{"content": b"Text.", "params": {"documentName": "new.txt"}}, {"content": b""}]
     own = gateway.upload(key="writer")

@@ -17,6 +17,8 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import SourceRunning
+from ragstore_gateway.ingestion.leases import Leases
+from ragstore_gateway.ingestion.tables import ExecutorRow
 from ragstore_gateway.sources import runs as runs_module
 from ragstore_gateway.sources.runs import COMPLETED, MANUAL, MAX_REPEATS, RunCounts, RunLost, Runs, check_running
 from ragstore_gateway.sources.schedules import Schedules
@@ -37,8 +39,8 @@ class Claims:
         self.database = database
         self.bases = bases
         self.base = base
-        self.first = Runs(database, "first", 60)
-        self.second = Runs(database, "second", 60)
+        self.leases = [Leases(database, owner, 60) for owner in ("first", "second")]
+        self.first, self.second = (Runs(database, lease) for lease in self.leases)
         self.schedules = Schedules(database, self.second, lambda: None)
 
     async def claim(self, runs: Runs) -> SourceRunRow:
@@ -48,9 +50,14 @@ class Claims:
         return run
 
     async def expire_leases(self) -> None:
-        """Let the leases of all runs be expired."""
+        """Let the leases of both processes be expired."""
         async with self.database.session() as session:
-            await session.execute(sa.update(SourceRunRow).values(lease_until=1.0))
+            await session.execute(sa.update(ExecutorRow).values(lease_until=1.0))
+
+    async def renew_leases(self) -> None:
+        """Let the leases of both processes be valid."""
+        for lease in self.leases:
+            await lease.renew()
 
     async def set_due(self) -> None:
         """Let the schedule be due."""
@@ -64,7 +71,7 @@ async def claims(database_url: str) -> AsyncIterator[Claims]:
     database = Database(make_url(database_url))
     async with database.running():
         bases = Configurations(database, "rags", KnowledgeBase)
-        bases.add_listener(Schedules(database, Runs(database, "first", 60), lambda: None))
+        bases.add_listener(Schedules(database, Runs(database, Leases(database, "first", 60)), lambda: None))
         yield Claims(database, bases, await bases.create(BODY))
 
 
@@ -87,7 +94,7 @@ async def test_a_run_whose_lease_has_expired_is_interrupted_and_can_write_nothin
     assert await claims.first.expire() == 0
     assert await claims.second.expire() == 1
     assert (await claims.first.read(claims.base.id, "docs", run.id)).state == "interrupted"
-    assert not await claims.first.renew(run.id, RunCounts(added=7))
+    assert not await claims.first.report(run.id, RunCounts(added=7))
     assert not await claims.first.end(run.id, COMPLETED, "", RunCounts(added=7))
     async with claims.database.session() as session:
         with pytest.raises(RunLost):
@@ -98,6 +105,7 @@ async def test_a_run_whose_lease_has_expired_is_interrupted_and_can_write_nothin
 async def test_a_claim_ends_a_run_whose_lease_has_expired(claims: Claims) -> None:
     before = await claims.claim(claims.first)
     await claims.expire_leases()
+    await claims.leases[1].renew()
     after = await claims.claim(claims.second)
     assert after.owner == "second"
     ended = await claims.second.read(claims.base.id, "docs", before.id)
@@ -130,6 +138,7 @@ async def test_a_scheduled_run_that_is_interrupted_each_time_is_repeated_three_t
         assert await claims.schedules.claim_due(10) == []
         await claims.expire_leases()
         assert await claims.first.expire() == 1
+        await claims.renew_leases()
     assert await claims.schedules.claim_due(10) == []
     await claims.set_due()
     assert len(await claims.schedules.claim_due(10)) == 1

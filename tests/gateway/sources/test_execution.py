@@ -75,7 +75,7 @@ class Pages:
 
 
 class Site:
-    """A base whose ingestions end only by `end_ingestions`: no job engine runs.
+    """A base whose ingestions end only by `end_ingestions`: no jobs run.
 
     Args:
         max_waiting: maximum number of ingestions that have not ended.
@@ -90,7 +90,7 @@ class Site:
         self.bases = Configurations(database, "rags", KnowledgeBase)
         extractor = Extractor.from_settings(settings)
         ingestion = Ingestion(settings, database, self.bases, embeddings, stores, extractor)
-        self.runs = Runs(database, "own", 60)
+        self.runs = Runs(database, ingestion.leases)
         self.documents = SourceDocuments(database, ingestion, self.runs)
         self.base_id = self.run_id = ""
         self.execution: Execution | None = None

@@ -1,0 +1,314 @@
+"""`IngestionQueue`: the ingestions that no process works on, and claims of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Ids
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.tables import ConfigurationVersionRow
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
+from ragstore_gateway.ingestion.collections import ACTIVE, Collections, collection_of, live_collections
+from ragstore_gateway.ingestion.leases import Leases
+from ragstore_gateway.ingestion.payloads import CONTENT
+from ragstore_gateway.ingestion.tables import (
+    CollectionDocumentRow,
+    CollectionRow,
+    DocumentRow,
+    DocumentTextRow,
+    ExecutorRow,
+    IngestionPayloadRow,
+    IngestionRow,
+)
+from ragstore_gateway.ingestion.transactions import (
+    BASE_DELETED,
+    DOCUMENT_DELETED,
+    FAILED,
+    INGEST,
+    PENDING,
+    PROCESSING,
+    REINDEX,
+    UNFINISHED,
+    end_ingestion,
+    is_unchanged,
+    lock_base,
+)
+
+MAX_DOCUMENTS: Final = 32
+MAX_BYTES: Final = 1024 * 1024
+"""Maximum number and size of the documents of one job. A larger document is a job of its own."""
+
+MAX_ATTEMPTS: Final = 5
+"""How often an ingestion begins. One that is interrupted each time may be what ends the process."""
+
+_NOBODY: Final = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The ingestions of one base that wait.
+
+    Attributes:
+        base_id: the knowledge base.
+        new: number of those that have not begun.
+        interrupted: number of those that another process has begun, or this one before.
+        oldest: when the first of them was accepted.
+    """
+
+    base_id: str
+    new: int
+    interrupted: int
+    oldest: datetime
+
+
+class IngestionQueue:
+    """Claims ingestions for this process, in the table of ingestions.
+
+    Args:
+        collections: the collections of all bases.
+        leases: the lease of this process. Without a valid one, other processes take over what it claims.
+    """
+
+    def __init__(self, database: Database, collections: Collections, leases: Leases) -> None:
+        self._database = database
+        self._collections = collections
+        self._leases = leases
+
+    async def lanes(self) -> list[Lane]:
+        """The ingestions that wait, by base, the oldest first."""
+        query = (
+            sa.select(IngestionRow.base_id, IngestionRow.state, sa.func.count(), sa.func.min(IngestionRow.created_on))
+            .where(IngestionRow.owner == _NOBODY, IngestionRow.state.in_(UNFINISHED))
+            .group_by(IngestionRow.base_id, IngestionRow.state)
+        )
+        found: dict[str, dict[str, tuple[int, datetime]]] = {}
+        async with self._database.reading() as session:
+            for base_id, state, count, oldest in await session.execute(query):
+                found.setdefault(base_id, {})[state] = (count, oldest)
+        lanes = [
+            Lane(
+                base_id,
+                states[PENDING][0] if PENDING in states else 0,
+                states[PROCESSING][0] if PROCESSING in states else 0,
+                min(oldest for _, oldest in states.values()),
+            )
+            for base_id, states in found.items()
+        ]
+        return sorted(lanes, key=lambda lane: lane.oldest)
+
+    async def claim(self, base_id: str, *, interrupted: bool = False) -> list[ClaimedDocument]:
+        """Claim the documents of one job. No other process claims them, as long as the lease is valid.
+
+        Args:
+            base_id: the knowledge base.
+            interrupted: whether to claim one ingestion that was begun before, and not those that are new. It is alone,
+                because it may be what ended its process.
+
+        Returns:
+            The documents, in the order in which they were accepted. Those of ingestions that ended with the claim are
+            left out.
+        """
+        with metrics.step("plan"):
+            async with self._database.session() as session:
+                live = await live_collections(session, base_id)
+                first = None
+                is_deleted = False
+                if not live:
+                    first, live, is_deleted = await self._first_collection(session, base_id)
+                rows = await self._claim(session, base_id, [row.id for row in live], interrupted=interrupted)
+                if not rows:
+                    return []
+                if is_deleted:
+                    for row in rows:
+                        await end_ingestion(session, row, FAILED, BASE_DELETED)
+                    return []
+                if first is not None and any(row.kind == INGEST for row in rows):
+                    session.add(first)
+                    await session.flush()
+                elif first is not None:
+                    live = []
+                if interrupted:
+                    metrics.resumed()
+                claimed = await self._documents(session, rows, live)
+        for each in claimed:
+            each.is_interrupted = interrupted
+        return claimed
+
+    async def _first_collection(
+        self, session: AsyncSession, base_id: str
+    ) -> tuple[CollectionRow | None, list[CollectionRow], bool]:
+        """A new collection of a base that has none.
+
+        Returns:
+            The collection, if there is none; the collections of the base; whether the base is deleted.
+        """
+        base = await lock_base(session, base_id)
+        if base is None:
+            return None, [], True
+        live = await live_collections(session, base_id)
+        if live:
+            return None, live, False
+        # A version that was read before the lock may be an old one, which no later change would replace.
+        stored = await session.get_one(ConfigurationVersionRow, (base.id, base.current_version))
+        body = msgspec.convert(stored.body, KnowledgeBase)
+        first = self._collections.new_row(base.id, stored.version, body, ACTIVE)
+        return first, [first], False
+
+    async def _claim(
+        self, session: AsyncSession, base_id: str, targets: list[str], *, interrupted: bool
+    ) -> list[IngestionRow]:
+        waiting = (
+            sa.select(IngestionRow.id, IngestionRow.bytes, IngestionRow.created_on)
+            .where(
+                IngestionRow.owner == _NOBODY,
+                IngestionRow.state == (PROCESSING if interrupted else PENDING),
+                IngestionRow.base_id == base_id,
+            )
+            .order_by(IngestionRow.created_on, IngestionRow.id)
+            .limit(1 if interrupted else MAX_DOCUMENTS)
+            .with_for_update(skip_locked=True)
+            .cte("waiting")
+        )
+        in_order = (waiting.c.created_on, waiting.c.id)
+        sizes = sa.select(
+            waiting.c.id,
+            sa.func.sum(waiting.c.bytes).over(order_by=in_order).label("total"),
+            sa.func.row_number().over(order_by=in_order).label("number"),
+        ).subquery("sizes")
+        chosen = sa.select(sizes.c.id).where(sa.or_(sizes.c.total <= MAX_BYTES, sizes.c.number == 1))
+        change = (
+            sa.update(IngestionRow)
+            .where(IngestionRow.id.in_(chosen))
+            .values(
+                owner=self._leases.owner,
+                state=PROCESSING,
+                attempts=IngestionRow.attempts + 1,
+                targets=targets,
+                started_on=sa.func.coalesce(IngestionRow.started_on, datetime.now(UTC)),
+            )
+            .returning(IngestionRow)
+            .execution_options(synchronize_session=False)
+        )
+        rows = list(await session.scalars(change))
+        return sorted(rows, key=lambda row: (row.created_on, row.sequence))
+
+    async def _documents(
+        self, session: AsyncSession, rows: Sequence[IngestionRow], live: Sequence[CollectionRow]
+    ) -> list[ClaimedDocument]:
+        is_content = sa.and_(IngestionPayloadRow.ingestion_id == IngestionRow.id, IngestionPayloadRow.kind == CONTENT)
+        query = (
+            sa.select(IngestionRow.id, IngestionPayloadRow.data, DocumentRow)
+            .join(DocumentRow, DocumentRow.id == IngestionRow.document_id)
+            .join(IngestionPayloadRow, is_content, isouter=True)
+            .where(IngestionRow.id.in_([row.id for row in rows]))
+        )
+        found = {id: (content, document) for id, content, document in await session.execute(query)}
+        collections = [collection_of(row) for row in live]
+        claimed: list[ClaimedDocument] = []
+        for row in rows:
+            if row.attempts > MAX_ATTEMPTS:
+                message = f"The ingestion was interrupted {MAX_ATTEMPTS} times"
+                await end_ingestion(session, row, FAILED, message)
+            elif row.id not in found:
+                await end_ingestion(session, row, FAILED, DOCUMENT_DELETED)
+            else:
+                content, document = found[row.id]
+                unchanged = row.kind == INGEST and is_unchanged(row, document)
+                own = ClaimedDocument(
+                    row, list(collections), content, is_unchanged=unchanged, written=dict(row.written)
+                )
+                claimed.append(own)
+        reindexed = [each for each in claimed if each.row.kind == REINDEX]
+        if reindexed:
+            await self._add_kept(session, reindexed)
+        return claimed
+
+    async def _add_kept(self, session: AsyncSession, claimed: Sequence[ClaimedDocument]) -> None:
+        """Read the texts of documents, and leave out the collections that have their chunks."""
+        document_ids = [each.row.document_id for each in claimed]
+        complete = sa.select(
+            CollectionDocumentRow.collection_id, CollectionDocumentRow.document_id, CollectionDocumentRow.revision
+        ).where(CollectionDocumentRow.document_id.in_(document_ids))
+        having = {
+            (collection, document, revision) for collection, document, revision in await session.execute(complete)
+        }
+        texts = sa.select(DocumentTextRow.revision, DocumentTextRow.extracted).where(
+            DocumentTextRow.revision.in_([each.row.revision for each in claimed])
+        )
+        kept: dict[str, bytes] = {revision: text for revision, text in await session.execute(texts)}  # noqa: C416  # rows
+        for each in claimed:
+            row = each.row
+            each.targets = [own for own in each.targets if (own.id, row.document_id, row.revision) not in having]
+            if row.revision in kept:
+                each.set_kept_text(kept[row.revision])
+
+    async def release(self, ingestion_ids: Sequence[str], *, counted: bool = False) -> None:
+        """Give claimed ingestions back, so that any process claims them. Those that have ended are left as they are.
+
+        Args:
+            ingestion_ids: the ingestions.
+            counted: whether this was an attempt, which may have failed because of the document.
+        """
+        if ingestion_ids:
+            own = IngestionRow.id.in_(list(ingestion_ids))
+            async with self._database.session() as session:
+                await session.execute(self._released(own, 0 if counted else 1))
+
+    async def release_all_but(self, ingestion_ids: Ids[str]) -> int:
+        """Give back everything that this process has claimed and does not work on.
+
+        Such are the ingestions of jobs that it has interrupted itself, and of claims whose transactions were committed
+        although their connections broke.
+
+        Args:
+            ingestion_ids: the ingestions that it works on.
+
+        Returns:
+            The number of ingestions.
+        """
+        query = sa.select(IngestionRow.id).where(
+            IngestionRow.owner == self._leases.owner, IngestionRow.state == PROCESSING
+        )
+        async with self._database.reading() as session:
+            left = [id for id in await session.scalars(query) if id not in ingestion_ids]
+        await self.release(left)
+        return len(left)
+
+    def _released(self, chosen: sa.ColumnElement[bool], attempts: int) -> sa.Update:
+        return (
+            sa.update(IngestionRow)
+            .where(chosen, IngestionRow.owner == self._leases.owner, IngestionRow.state == PROCESSING)
+            .values(owner=_NOBODY, attempts=IngestionRow.attempts - attempts)
+            .execution_options(synchronize_session=False)
+        )
+
+    async def take_over(self) -> int:
+        """Give the ingestions of all processes that have no lease back to the queue.
+
+        Returns:
+            The number of ingestions.
+        """
+        living = sa.select(ExecutorRow.id)
+        lost = sa.select(IngestionRow.id).where(
+            IngestionRow.owner != _NOBODY,
+            IngestionRow.state.in_(UNFINISHED),
+            IngestionRow.owner.not_in(living),
+        )
+        async with self._database.reading() as session:
+            if (await session.execute(lost.limit(1))).first() is None:
+                return 0
+        change = sa.update(IngestionRow).where(IngestionRow.id.in_(lost)).values(owner=_NOBODY)
+        async with self._database.session() as session:
+            taken = await session.execute(
+                change.returning(IngestionRow.id).execution_options(synchronize_session=False)
+            )
+            return len(taken.all())

@@ -1,0 +1,117 @@
+"""The number of statements that a job takes, on both databases."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import event, make_url
+
+from ragstore_client import AsyncClient
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
+from ragstore_gateway.ingestion.documents import Documents
+from tests.support.ingesting_process import IngestingProcess
+from tests.support.knowledge import Knowledge
+
+OF_A_JOB = 12
+OF_A_DOCUMENT = 2
+
+
+@pytest.fixture
+async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
+    """The state of a gateway."""
+    database = Database(make_url(database_url))
+    async with database.running(), AsyncClient("http://127.0.0.1:9") as store:
+        found = Knowledge(database, store)
+        async with found.embeddings.running():
+            yield found
+
+
+@contextmanager
+def statements(database: Database) -> Iterator[list[str]]:
+    """The statements of a block, without the beginnings of transactions, which are none on PostgreSQL."""
+    found: list[str] = []
+
+    def note(_: object, __: object, statement: str, *___: object) -> None:
+        if not statement.startswith("BEGIN"):
+            found.append(statement)
+
+    engine = cast(Any, database)._engine.sync_engine  # it is not public
+    event.listen(engine, "before_cursor_execute", note)
+    yield found
+    event.remove(engine, "before_cursor_execute", note)
+
+
+@dataclass
+class Counting:
+    """A base whose jobs are counted."""
+
+    base_id: str
+    documents: Documents
+    process: IngestingProcess
+    database: Database
+
+    async def statements(self, count: int, content: bytes) -> int:
+        """The number of statements of a job that ingests documents.
+
+        Args:
+            count: number of documents.
+            content: of each of them.
+        """
+        for number in range(count):
+            await self.documents.accept(self.base_id, NewContent(f"doc {number}", "text/plain", content, ""))
+        with statements(self.database) as found:
+            claimed = await self.process.claim(self.base_id)
+            await self.process.pipeline.run(claimed)
+        assert len(claimed) == count
+        for each in claimed:
+            assert (await self.documents.ingestion(self.base_id, each.id)).state == "completed"
+        return len(found)
+
+
+@pytest.fixture
+async def counting(knowledge: Knowledge) -> Counting:
+    """A base with a collection, which its first document has created."""
+    base = await knowledge.base("counted", storeType="in-memory")
+    documents = Documents(knowledge.database, Acceptance(100, 1_000_000))
+    process = IngestingProcess(knowledge)
+    await documents.accept(base.id, NewContent("first", "text/plain", b"tea", ""))
+    await process.pipeline.run(await process.claim(base.id))
+    return Counting(base.id, documents, process, knowledge.database)
+
+
+@pytest.mark.parametrize("count", [1, 32])
+async def test_a_job_takes_twelve_statements_and_two_for_each_document(counting: Counting, count: int) -> None:
+    assert await counting.statements(count, b"tea and water") <= OF_A_JOB + OF_A_DOCUMENT * count
+
+
+async def test_a_job_that_replaces_documents_takes_no_more_with_the_removals_of_their_chunks(
+    counting: Counting,
+) -> None:
+    await counting.statements(32, b"tea and water")
+    assert await counting.statements(32, b"tea and milk") <= OF_A_JOB + OF_A_DOCUMENT * 32
+
+
+async def test_texts_of_several_documents_are_embedded_with_one_request(knowledge: Knowledge) -> None:
+    base = await knowledge.base("together", storeType="in-memory")
+    documents = Documents(knowledge.database, Acceptance(100, 1_000_000))
+    process = IngestingProcess(knowledge)
+    for number in range(20):
+        await documents.accept(base.id, NewContent(f"doc {number}", "text/plain", b"tea %d" % number, ""))
+    claimed = await process.claim(base.id)
+    embedder = knowledge.collections.embedder(claimed[0].targets[0])
+    requests: list[int] = []
+    embed = embedder.embed
+
+    async def count(texts: Any, kind: Any) -> Any:
+        requests.append(len(texts))
+        return await embed(texts, kind)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(embedder), "embed", lambda _, texts, kind: count(texts, kind))
+        await process.pipeline.run(claimed)
+    assert requests == [20]
