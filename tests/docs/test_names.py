@@ -15,7 +15,7 @@ from ragstore_gateway.commands import cli as gateway_cli
 from tests.support.pages import PAGES, ROOT, text_of
 
 SETTINGS = {variable(name) for name in Settings.__struct_fields__}
-GATEWAY_SETTINGS = {gateway.variable(name) for name in gateway.Settings.__struct_fields__}
+GATEWAY_SETTINGS = {gateway.variable(name) for name in gateway.Settings.__struct_fields__} | gateway.ALIASES.keys()
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
 OTHERS = {"RAGSTORE_URL", *gateway.CALLERS, *(f"RAGSTORE_{whose}API_KEY" for whose in ("", "SOURCE_", "TARGET_"))}
 """Variables of the clients and of what moves collections, not of the service."""
