@@ -30,8 +30,8 @@ async def test_a_collection_that_is_not_counted_in_time_has_no_count_and_the_lis
     proxy = between(chroma.url, [], is_held=lambda head: any(f"/{each}/count " in head for each in held))
     with ExitStack() as stack:
         async with listening(proxy) as url:
-            service = start_service(tmp_path, environ | {"RAGSTORE_CHROMA_URL": url})
-            served = await asyncio.to_thread(stack.enter_context, running(service))
+            service = await asyncio.to_thread(start_service, tmp_path, environ | {"RAGSTORE_CHROMA_URL": url})
+            served = stack.enter_context(running(service))
             client = stack.enter_context(httpx.Client(base_url=served.url, timeout=60))
             for name in ("first", "second"):
                 created = await asyncio.to_thread(client.post, "/collections", json={"name": name})
@@ -40,7 +40,7 @@ async def test_a_collection_that_is_not_counted_in_time_has_no_count_and_the_lis
             held.append(await asyncio.to_thread(_id_of, chroma, environ["RAGSTORE_CHROMA_DATABASE"], "second"))
             page = await asyncio.to_thread(_listed, client)
             spared = await asyncio.to_thread(_listed, client, "?counts=false")
-            stack.close()
+            await asyncio.to_thread(stack.close)
     assert _counts(page) == {"first": 3, "second": None}
     assert (page["count"], page["total"], page["uncounted"]) == (2, 2, 1)
     assert _counts(spared) == {"first": None, "second": None}
