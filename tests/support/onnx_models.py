@@ -61,7 +61,8 @@ def cross_encoder(folder: Path, logits: int = 1) -> Path:
     tokens, mask, kinds = (
         graph.input(name, "int64", TOKENS) for name in ("input_ids", "attention_mask", "token_type_ids")
     )
-    vectors = graph.node("Gather", graph.constant(table()), tokens)
+    # A component for each word: random vectors of few components are too near to each other.
+    vectors = graph.node("Gather", graph.constant(np.eye(len(WORDS), dtype=np.float32)), tokens)
     last = graph.constant(np.array([-1], np.int64))
 
     def summed(chosen: str) -> str:

@@ -13,6 +13,8 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "embeddings.md").read_tex
 SETS = (handbook(), helpdesk("en"), helpdesk("de"))
 
 
+# Not of the fast tier: builtin/e5-small needs half a minute of processor time.
+@pytest.mark.process
 @pytest.mark.parametrize("test_set", SETS, ids=lambda test_set: str(test_set.name))
 def test_the_published_quality_is_the_measured_one(test_set: QuestionSet) -> None:
     for row in quality(test_set):

@@ -46,7 +46,7 @@ def test_a_page_without_a_known_container_keeps_its_headings_and_no_navigation(b
         assert boilerplate not in found.text
 
 
-@pytest.mark.parametrize("name", ["operating", "gateway", "extraction", "reliability"])
+@pytest.mark.parametrize("name", ["operating", "gateway", "extraction-and-splitting", "reliability"])
 def test_a_page_of_pandoc_keeps_all_of_its_headings(name: str) -> None:
     body = MarkdownIt("commonmark").enable("table").render((ROOT / f"docs/{name}.md").read_text())
     title = f"<header id='title-block-header'><h1 class='title'>{name}</h1></header>"

@@ -305,6 +305,7 @@ def test_new_documents_in_a_memory_of_version_0_2_have_its_model(old: tuple[http
 # -- whose collections --------------------------------------------------------------------------
 
 
+@pytest.mark.process
 def test_a_key_links_only_collections_that_it_sees_in_the_store(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     admin = new_key(keys, "admin", "admin")

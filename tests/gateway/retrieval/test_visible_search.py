@@ -125,7 +125,6 @@ def ingestion_row(
         media_type="text/plain",
         bytes=1,
         content_hash="",
-        is_queued=True,
         attempts=1,
         created_on=datetime.now(UTC),
         started_on=None,

@@ -74,7 +74,7 @@ def run(site: Path, folder: Path, *command: str) -> subprocess.CompletedProcess[
     )
 
 
-def tested(site: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def suite_run(site: Path, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the suite of the example with its own settings of pytest."""
     for name in ("pyproject.toml", SUITE):
         shutil.copy(EXAMPLE / name, folder)
@@ -91,7 +91,7 @@ def declared(folder: Path, value: str) -> Path:
 
 
 def test_the_example_passes_the_suite(installed: Path, tmp_path: Path) -> None:
-    ended = tested(installed, tmp_path)
+    ended = suite_run(installed, tmp_path)
     assert ended.returncode == 0, ended.stdout
 
 
@@ -103,7 +103,7 @@ def test_a_broken_adapter_fails_the_suite(breakage: str, installed: Path, tmp_pa
     adapter = broken / "sqlite_store.py"
     assert adapter.read_text().count(right) == 1
     adapter.write_text(adapter.read_text().replace(right, wrong))
-    ended = tested(broken, tmp_path, "-k", failing)
+    ended = suite_run(broken, tmp_path, "-k", failing)
     assert ended.returncode == pytest.ExitCode.TESTS_FAILED
     assert f"FAILED {SUITE}::TestSqlite::{failing}" in ended.stdout
 
