@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Float, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, false
+from sqlalchemy import BigInteger, Float, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
@@ -96,7 +96,7 @@ class IngestionRow(Base):
     media_type: Mapped[str] = mapped_column(String(255))
     bytes: Mapped[int] = mapped_column(BigInteger)
     content_hash: Mapped[str] = mapped_column(String(64))
-    owner: Mapped[str] = mapped_column(String(255), server_default="")
+    owner: Mapped[str] = mapped_column(String(255), server_default=text("''"))
     """The process that works on it, or has ended it; empty for none."""
     attempts: Mapped[int]
     """How often a process claimed it. A process that hands it over takes its own claim back."""

@@ -18,7 +18,7 @@ def upgrade() -> None:
     use the leases of their processes.
     """
     op.drop_column("ingestion", "is_queued")
-    op.add_column("ingestion", sa.Column("owner", sa.String(255), nullable=False, server_default=""))
+    op.add_column("ingestion", sa.Column("owner", sa.String(255), nullable=False, server_default=sa.text("''")))
     op.create_index("ix_ingestion_queue", "ingestion", ["owner", "state", "base_id", "created_on"])
     op.drop_index("ix_source_run_state", "source_run")
     op.drop_column("source_run", "lease_until")
