@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
+from ragstore_client import Where
 from ragstore_gateway.errors import CollectionReadOnly
 from ragstore_gateway.vector_stores.store_parameters import LinkableParameters
-from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, VectorStore
+from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,29 @@ class LinkedVectorStore(VectorStore, Protocol):
         Raises:
             StoreUnavailable: the engine failed.
         """
+
+
+class ReadOnlyCollection:
+    """The writes of a collection that others fill."""
+
+    async def create(self) -> None:
+        """Fail: the collection is created by others."""
+        raise read_only()
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Fail: the collection is filled by others."""
+        raise read_only()
+
+    async def delete(self, where: Where) -> int:
+        """Fail: the records belong to others."""
+        raise read_only()
+
+    async def delete_ids(self, ids: Sequence[str]) -> None:
+        """Fail: the records belong to others."""
+        raise read_only()
+
+    async def drop(self) -> None:
+        """Do nothing: the collection belongs to others."""
 
 
 def linked_hit(hit: Hit, parameters: LinkableParameters) -> Hit:

@@ -9,7 +9,7 @@ from typing import Final
 from ragstore.filters import where as language
 from ragstore_client import Where
 from ragstore_gateway.vector_stores.failures import empty_if_missing
-from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, linked_hit, read_only
+from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, ReadOnlyCollection, linked_hit
 from ragstore_gateway.vector_stores.ragstore_store import DIMENSION_KEY, INDEX, ClientUse, RagstoreStore, compared
 from ragstore_gateway.vector_stores.ranking import search_ranked
 from ragstore_gateway.vector_stores.store_parameters import LinkableParameters
@@ -28,7 +28,7 @@ MODEL_KEY: Final = "embedding_model"
 """Key of the model in a collection's metadata (source: the store's contract)."""
 
 
-class LinkedStore(RagstoreStore):
+class LinkedStore(ReadOnlyCollection, RagstoreStore):
     """A collection that others fill. See `LinkedVectorStore`.
 
     Its distance function may be any, and its vectors of any length: the relevance is computed from the vectors.
@@ -87,25 +87,6 @@ class LinkedStore(RagstoreStore):
     async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
         """Compare records with a vector."""
         return [linked_hit(hit, self._parameters) for hit in await super().compare(vector, ids)]
-
-    async def create(self) -> None:
-        """Fail: the collection is created by others."""
-        raise read_only()
-
-    async def write(self, records: Sequence[Record]) -> None:
-        """Fail: the collection is filled by others."""
-        raise read_only()
-
-    async def delete(self, where: Where) -> int:
-        """Fail: the records belong to others."""
-        raise read_only()
-
-    async def delete_ids(self, ids: Sequence[str]) -> None:
-        """Fail: the records belong to others."""
-        raise read_only()
-
-    async def drop(self) -> None:
-        """Do nothing: the collection belongs to others."""
 
 
 class SharedStore(LinkedStore):

@@ -13,19 +13,19 @@ from qdrant_client.models import Record as QdrantRecord
 from ragstore.filters import where as language
 from ragstore_client import Where
 from ragstore_gateway.vector_stores.failures import empty_if_missing
-from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, linked_hit, read_only, scalars
+from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, ReadOnlyCollection, linked_hit, scalars
 from ragstore_gateway.vector_stores.qdrant_store import TEXT, QdrantConnection, QdrantStore
 from ragstore_gateway.vector_stores.ranking import MAX_FETCHED, cosine_relevance, search_ranked
 from ragstore_gateway.vector_stores.shared_client import SharedClient
 from ragstore_gateway.vector_stores.store_parameters import QdrantParameters
-from ragstore_gateway.vector_stores.vector_store import Hit, Record, Vector
+from ragstore_gateway.vector_stores.vector_store import Hit, Vector
 from ragstore_gateway.vector_stores.vectors import unit_vector
 
 MAX_FILTERED: Final = MAX_FETCHED
 """Number of nearest points among which a filter chooses: payloads of others have no index of the gateway."""
 
 
-class LinkedQdrantStore(QdrantStore):
+class LinkedQdrantStore(ReadOnlyCollection, QdrantStore):
     """A collection that others fill. See `LinkedVectorStore`.
 
     Its payloads are flat. A filter is applied to the nearest points, since their keys may have no index.
@@ -88,25 +88,6 @@ class LinkedQdrantStore(QdrantStore):
                 found = await connection.client.retrieve(self._name, points, with_vectors=True)
                 return [self._hit(record, query) for record in found]
         return []
-
-    async def create(self) -> None:
-        """Fail: the collection is created by others."""
-        raise read_only()
-
-    async def write(self, records: Sequence[Record]) -> None:
-        """Fail: the collection is filled by others."""
-        raise read_only()
-
-    async def delete(self, where: Where) -> int:
-        """Fail: the records belong to others."""
-        raise read_only()
-
-    async def delete_ids(self, ids: Sequence[str]) -> None:
-        """Fail: the records belong to others."""
-        raise read_only()
-
-    async def drop(self) -> None:
-        """Do nothing: the collection belongs to others."""
 
     def _hit(self, point: ScoredPoint | QdrantRecord, query: Vector) -> Hit:
         payload = point.payload or {}
