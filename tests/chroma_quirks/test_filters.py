@@ -41,7 +41,7 @@ def texts(client: ClientAPI, **contents: str) -> BareCollection:
         works_around=(
             "ragstore.model.filters.combinations:to_chroma",
             "ragstore.model.filters.chroma_where:to_chroma",
-            "ragstore_client.rag._chroma_calls:chroma_where",
+            "ragstore_client.rag.chroma._calls:to_chroma_where",
         ),
         upstream="#825: Support for multiple conditions in the `where` metadata filtering (closed)",
     )

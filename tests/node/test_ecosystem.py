@@ -105,7 +105,7 @@ def test_an_application_compiles_with(compiler: str, project: Path) -> None:
     (folder / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.ts"]}))
     run(str(TSC), "-p", str(folder))
     printed = run_in(folder, "node", "out/application.js")
-    assert printed == "ragstore,chroma the boiler 0 a stored function NotFound RagstoreVectorStore\n"
+    assert printed == "ragstore,chroma chroma the boiler 0 a stored function NotFound RagstoreVectorStore\n"
 
 
 def test_jest_loads_the_client(project: Path) -> None:

@@ -2,6 +2,7 @@
 import { Client, type CollectionHandle, NotFound, type NewDocument, type Outcome } from "@ragstore/client";
 import { RagstoreVectorStore } from "@ragstore/client/langchain";
 import { chooseQuery, registry, Retriever } from "@ragstore/client/rag";
+import { ChromaProvider } from "@ragstore/client/rag/chroma";
 
 function Injectable(): ClassDecorator {
   return () => undefined;
@@ -39,6 +40,7 @@ const retriever = new Retriever({ archives: [] });
 const service = new ArchiveService(new Client("http://127.0.0.1:8080"));
 console.log(
   names.join(),
+  ChromaProvider.id,
   chooseQuery("Does it?", "the boiler").text,
   retriever.archives.length,
   show({ index: 0, id: "a", stored: true }),
