@@ -20,7 +20,7 @@ from ragstore_gateway.vector_stores.engine import Adapter
 from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch
 from ragstore_gateway.vector_stores.ranking import cosine_relevance, ranked
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, MetadataValue, Passage, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 from sqlite_engine import SqliteParameters
 
@@ -82,14 +82,14 @@ class SqliteStore:
                 await sql.executemany("REPLACE INTO records VALUES (?, ?, ?, ?, ?)", rows)
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
-        return ranked(await self._hits(vector, language.parse(where)), min(limit, MAX_HITS), min_score)
+        return ranked(await self._passages(vector, language.parse(where)), min(limit, MAX_PASSAGES), min_relevance)
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
-        return [hit for hit in await self._hits(vector, None) if hit.id in ids]
+        return [passage for passage in await self._passages(vector, None) if passage.id in ids]
 
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""
@@ -117,13 +117,13 @@ class SqliteStore:
             await sql.execute("DELETE FROM records WHERE collection = ?", (self._name,))
             await sql.execute("DELETE FROM collections WHERE name = ?", (self._name,))
 
-    async def _hits(self, vector: Vector, where: language.Where | None) -> list[Hit]:
+    async def _passages(self, vector: Vector, where: language.Where | None) -> list[Passage]:
         """The records that a filter selects, compared with a vector."""
         query = unit_vector(vector, self._dimension)
         async with self._transaction() as sql:
             rows = await self._rows(sql)
         return [
-            Hit(id, text, cosine_relevance(query, found), metadata)
+            Passage(id, text, cosine_relevance(query, found), metadata)
             for id, text, metadata, found in rows
             if language.matches(where, metadata)
         ]

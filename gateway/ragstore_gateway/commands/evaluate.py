@@ -87,8 +87,8 @@ async def _rankings(gateway: GatewayClient, id: str, questions: Sequence[JudgedQ
 
     async def ranking(question: JudgedQuestion) -> list[str]:
         async with slots:
-            hits = await gateway.query(id, question.text, {"maxResults": PASSAGES, "earlier": question.earlier})
-        return [str(hit.metadata.get("document_name", "")) for hit in hits]
+            passages = await gateway.query(id, question.text, {"maxResults": PASSAGES, "earlier": question.earlier})
+        return [str(passage.metadata.get("document_name", "")) for passage in passages]
 
     return await asyncio.gather(*map(ranking, questions))
 

@@ -17,13 +17,13 @@ from ragstore_gateway.ingestion.tables import CollectionDocumentRow
 from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.keywords.keyword_index import IndexedChunk, put_keywords
 from ragstore_gateway.keywords.words import words
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_HITS, REVISION_KEY, Hit
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_PASSAGES, REVISION_KEY, Passage
 
 BATCH: Final = 50
 RUN_SECONDS: Final = 2.0
 """How long one run takes about, so that the other work of the supervisor continues."""
 
-INDEXES: Final = MAX_HITS // 4
+INDEXES: Final = MAX_PASSAGES // 4
 """Number of values of `chunk_index` that one call reads: `layers` has three chunks with one value."""
 
 _log = structlog.get_logger(__name__)
@@ -60,35 +60,35 @@ class KeywordBackfill:
                 if collection is None:
                     continue
                 try:
-                    hits = await self._hits(collection, row)
+                    passages = await self._passages(collection, row)
                 except ServiceError as error:
                     _log.warning("keywords not indexed", base=collection.base_id, error=error.code)
                     return
-                await self._put(collection, row, hits)
+                await self._put(collection, row, passages)
                 count += 1
         if count:
             _log.info("keywords of earlier documents indexed", documents=count)
 
-    async def _hits(self, collection: Collection, row: CollectionDocumentRow) -> list[Hit]:
+    async def _passages(self, collection: Collection, row: CollectionDocumentRow) -> list[Passage]:
         """All chunks of a document."""
         store = self._collections.open(collection)
         vector = np.ones(collection.dimension or 1, dtype=np.float32)
-        found: dict[str, Hit] = {}
+        found: dict[str, Passage] = {}
         for first in range(0, row.chunks, INDEXES):
-            hits = await store.search(
+            passages = await store.search(
                 vector,
-                MAX_HITS,
+                MAX_PASSAGES,
                 where={
                     DOCUMENT_KEY: row.document_id,
                     REVISION_KEY: row.revision,
                     "chunk_index": {"$gte": first, "$lt": first + INDEXES},
                 },
             )
-            found |= {hit.id: hit for hit in hits}
+            found |= {passage.id: passage for passage in passages}
         return list(found.values())
 
-    async def _put(self, collection: Collection, row: CollectionDocumentRow, hits: list[Hit]) -> None:
-        chunks = await asyncio.to_thread(lambda: [_indexed(hit) for hit in hits])
+    async def _put(self, collection: Collection, row: CollectionDocumentRow, passages: list[Passage]) -> None:
+        chunks = await asyncio.to_thread(lambda: [_indexed(passage) for passage in passages])
         async with self._database.session() as session:
             await lock_base(session, collection.base_id)
             stored = await session.get(CollectionDocumentRow, (row.collection_id, row.document_id))
@@ -98,6 +98,8 @@ class KeywordBackfill:
             await put_keywords(session, collection.id, {row.document_id: chunks})
 
 
-def _indexed(hit: Hit) -> IndexedChunk:
-    heading = str(hit.metadata.get("section_heading", ""))
-    return IndexedChunk(hit.id, list(words(hit.text if heading in hit.text else f"{heading} {hit.text}")))
+def _indexed(passage: Passage) -> IndexedChunk:
+    heading = str(passage.metadata.get("section_heading", ""))
+    return IndexedChunk(
+        passage.id, list(words(passage.text if heading in passage.text else f"{heading} {passage.text}"))
+    )

@@ -15,7 +15,7 @@ from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.removals import LATE_REMOVAL
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, DocumentTextRow, IngestionRow, RemovalRow
 from ragstore_gateway.ingestion.transactions import UNFINISHED
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, OWNER_KEY, REVISION_KEY, Hit
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, OWNER_KEY, REVISION_KEY, Passage
 
 BATCH: Final = 500
 """Maximum number of ids in a statement."""
@@ -95,7 +95,7 @@ class Revisions:
                         found[revision] = document_id
         return found
 
-    async def strays(self, collection: Collection, hits: Sequence[Hit]) -> list[Hit]:
+    async def strays(self, collection: Collection, passages: Sequence[Passage]) -> list[Passage]:
         """The chunks of a collection that belong to no revision.
 
         A chunk is none of them if its revision is visible, if an ingestion of any replica writes it or has ended within
@@ -104,9 +104,9 @@ class Revisions:
 
         Args:
             collection: a collection of a knowledge base.
-            hits: chunks that were read from it.
+            passages: chunks that were read from it.
         """
-        revisions = {revision for hit in hits if _is_id(revision := revision_of(hit))}
+        revisions = {revision for passage in passages if _is_id(revision := revision_of(passage))}
         begun: set[str] = set()
         async with self._database.reading() as session:
             if await session.get(CollectionRow, collection.id) is None:
@@ -128,38 +128,40 @@ class Revisions:
                     IngestionRow.revision.in_(ids),
                 )
                 begun |= set(await session.scalars(reindexes))
-        current = await self.current(collection.base_id, {document_of(hit) for hit in hits})
+        current = await self.current(collection.base_id, {document_of(passage) for passage in passages})
 
-        def belongs(hit: Hit) -> bool:
-            document, revision = document_of(hit), revision_of(hit)
+        def belongs(passage: Passage) -> bool:
+            document, revision = document_of(passage), revision_of(passage)
             due_for = {(None, None), (document, None), (document, revision)}
-            return revision in begun or is_visible(hit, current, collection.owner) or not removals.isdisjoint(due_for)
+            return (
+                revision in begun or is_visible(passage, current, collection.owner) or not removals.isdisjoint(due_for)
+            )
 
-        return [hit for hit in hits if not belongs(hit)]
+        return [passage for passage in passages if not belongs(passage)]
 
 
-def document_of(hit: Hit) -> str:
+def document_of(passage: Passage) -> str:
     """The document that a chunk names; empty for none."""
-    return str(hit.metadata.get(DOCUMENT_KEY, ""))
+    return str(passage.metadata.get(DOCUMENT_KEY, ""))
 
 
-def revision_of(hit: Hit) -> str:
+def revision_of(passage: Passage) -> str:
     """The revision that a chunk names; empty for none."""
-    return str(hit.metadata.get(REVISION_KEY, ""))
+    return str(passage.metadata.get(REVISION_KEY, ""))
 
 
-def is_visible(hit: Hit, current: Mapping[str, Published], owner: str = "") -> bool:
+def is_visible(passage: Passage, current: Mapping[str, Published], owner: str = "") -> bool:
     """Whether searches may find a chunk: it belongs to the visible revision of its document, or to others.
 
     Args:
-        hit: the chunk.
+        passage: the chunk.
         current: the visible revisions, by document.
         owner: marks the chunks of the base in a collection that also has records of others; empty elsewhere.
     """
-    if owner and OWNER_KEY not in hit.metadata:
+    if owner and OWNER_KEY not in passage.metadata:
         return True
-    published = current.get(document_of(hit))
-    return published is not None and published.revision == revision_of(hit)
+    published = current.get(document_of(passage))
+    return published is not None and published.revision == revision_of(passage)
 
 
 def _is_id(text: str) -> bool:

@@ -13,13 +13,13 @@ from ragstore.kit.errors import ServiceError
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.revisions import Revisions
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, OWNER_KEY, Hit, Vector
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, OWNER_KEY, Passage, Vector
 
 MAX_LOGGED: Final = 20
 """Maximum number of ids in a log line."""
 
 MAX_ROUNDS: Final = 100
-"""Maximum number of times that one search leads to a removal of `MAX_HITS` chunks. The next search continues."""
+"""Maximum number of times that one search leads to a removal of `MAX_PASSAGES` chunks. The next search continues."""
 
 _log = structlog.get_logger(__name__)
 
@@ -55,39 +55,39 @@ class Strays:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def report(self, collection: Collection, vector: Vector, hits: Sequence[Hit]) -> None:
+    def report(self, collection: Collection, vector: Vector, passages: Sequence[Passage]) -> None:
         """Check chunks that a search found and that are not visible, and remove those that are strays.
 
         While a check of the collection runs, further ones are skipped.
 
         Args:
             vector: the vector of the search. Removed chunks make room for others near it.
-            hits: the chunks.
+            passages: the chunks.
         """
-        if hits and collection.id not in self._tasks:
-            task = asyncio.create_task(self._check(collection, vector, hits), name="remove-strays")
+        if passages and collection.id not in self._tasks:
+            task = asyncio.create_task(self._check(collection, vector, passages), name="remove-strays")
             self._tasks[collection.id] = task
             task.add_done_callback(lambda _: self._tasks.pop(collection.id))
 
-    async def _check(self, collection: Collection, vector: Vector, hits: Sequence[Hit]) -> None:
+    async def _check(self, collection: Collection, vector: Vector, passages: Sequence[Passage]) -> None:
         try:
             for _ in range(MAX_ROUNDS):
-                strays = await self._revisions.strays(collection, _own(collection, hits))
+                strays = await self._revisions.strays(collection, _own(collection, passages))
                 if not strays:
                     return
                 await self._remove(collection, strays)
-                hits = await self._collections.open(collection).search(vector, MAX_HITS)
+                passages = await self._collections.open(collection).search(vector, MAX_PASSAGES)
         except ServiceError as error:
             _log.warning("stray chunks not removed", base=collection.base_id, error=error.code)
         except Exception as error:  # noqa: BLE001  # a task of the background, whose exception nobody reads
             _log.error("stray chunks not removed", base=collection.base_id, error=type(error).__name__)
 
-    async def _remove(self, collection: Collection, strays: Sequence[Hit]) -> None:
+    async def _remove(self, collection: Collection, strays: Sequence[Passage]) -> None:
         metrics.STRAYS_FOUND.inc(len(strays))
-        ids = [hit.id for hit in strays]
+        ids = [passage.id for passage in strays]
         store = self._collections.open(collection)
-        for start in range(0, len(ids), MAX_HITS):
-            await store.delete_ids(ids[start : start + MAX_HITS])
+        for start in range(0, len(ids), MAX_PASSAGES):
+            await store.delete_ids(ids[start : start + MAX_PASSAGES])
         metrics.STRAYS_REMOVED.inc(len(strays))
         _log.warning(
             "stray chunks removed",
@@ -98,8 +98,8 @@ class Strays:
         )
 
 
-def _own(collection: Collection, hits: Sequence[Hit]) -> Sequence[Hit]:
+def _own(collection: Collection, passages: Sequence[Passage]) -> Sequence[Passage]:
     """The chunks that the gateway has stored there: a shared collection also has records of others."""
     if not collection.owner:
-        return hits
-    return [hit for hit in hits if hit.metadata.get(OWNER_KEY) == collection.owner]
+        return passages
+    return [passage for passage in passages if passage.metadata.get(OWNER_KEY) == collection.owner]

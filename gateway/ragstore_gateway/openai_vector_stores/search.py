@@ -28,7 +28,7 @@ from ragstore_gateway.openai_vector_stores.schemas import (
 from ragstore_gateway.openai_vector_stores.tables import VectorStoreFileRow
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Hit, MetadataValue
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MetadataValue, Passage
 
 DEFAULT_RESULTS: Final = 10
 MAX_IDS: Final = 2000
@@ -78,15 +78,15 @@ class StoreSearch:
         min_score = base.body.min_score if threshold is None else threshold
         wheres = [None] if filter_ is None else await self._documents(base_id, filter_)
         queries = [BaseQuery(base, limit, min_score, where) for where in wheres]
-        hits = await self._hits(questions, queries)
-        found = sorted(hits.values(), key=lambda hit: hit.place)[:limit]
+        passages = await self._passages(questions, queries)
+        found = sorted(passages.values(), key=lambda passage: passage.place)[:limit]
         return VectorStoreSearchPage(questions, await self._results(found))
 
-    async def _hits(self, questions: Sequence[str], queries: Sequence[BaseQuery]) -> Mapping[str, Hit]:
-        """The hits of all questions by id, each with its best rank."""
+    async def _passages(self, questions: Sequence[str], queries: Sequence[BaseQuery]) -> Mapping[str, Passage]:
+        """The passages of all questions by id, each with its best rank."""
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         searches = (self._retriever.search(Question(question), queries, deadline) for question in questions)
-        found: dict[str, Hit] = {}
+        found: dict[str, Passage] = {}
         for results in await asyncio.gather(*searches):
             for result in results:
                 if result.failure is not None:
@@ -94,9 +94,9 @@ class StoreSearch:
                 if result.error:
                     timeout = result.error == "timeout"
                     raise RetrievalFailed(f"The search {'did not complete in time' if timeout else 'failed'}")
-                for hit in result.hits:
-                    if hit.id not in found or hit.rank > found[hit.id].rank:
-                        found[hit.id] = hit
+                for passage in result.passages:
+                    if passage.id not in found or passage.rank > found[passage.id].rank:
+                        found[passage.id] = passage
         return found
 
     async def _documents(self, base_id: str, filter_: language.Where) -> list[Where | None]:
@@ -115,22 +115,22 @@ class StoreSearch:
         starts = range(0, len(ids), MAX_IDS)
         return [{DOCUMENT_KEY: {"$in": list(ids[start : start + MAX_IDS])}} for start in starts]
 
-    async def _results(self, hits: Sequence[Hit]) -> list[VectorStoreSearchResult]:
-        ids = {str(hit.metadata[DOCUMENT_KEY]) for hit in hits}
+    async def _results(self, passages: Sequence[Passage]) -> list[VectorStoreSearchResult]:
+        ids = {str(passage.metadata[DOCUMENT_KEY]) for passage in passages}
         query = sa.select(VectorStoreFileRow).where(VectorStoreFileRow.document_id.in_(ids))
         async with self._database.reading() as session:
             links = {row.document_id: row for row in await session.scalars(query)}
         results = []
-        for hit in hits:
-            document_id = str(hit.metadata[DOCUMENT_KEY])
+        for passage in passages:
+            document_id = str(passage.metadata[DOCUMENT_KEY])
             link = links.get(document_id)
             results.append(
                 VectorStoreSearchResult(
                     file_id=document_id if link is None else link.file_id,
-                    filename=str(hit.metadata.get("document_name", "")) if link is None else link.filename,
-                    score=hit.score,
+                    filename=str(passage.metadata.get("document_name", "")) if link is None else link.filename,
+                    score=passage.relevance,
                     attributes={} if link is None else link.attributes,
-                    content=[TextContent(hit.text)],
+                    content=[TextContent(passage.text)],
                 )
             )
         return results

@@ -78,7 +78,7 @@ class Calibrations:
         if len(samples.found) < QUESTIONS:
             ids = await self._keywords.sample(collection_id, SAMPLE)
             if len(ids) >= MIN_SAMPLE:
-                samples.found.append(_calibration([2 * hit.score - 1 for hit in await store.compare(vector, ids)]))
+                samples.found.append(_calibration([passage.cosine for passage in await store.compare(vector, ids)]))
         return _mean(samples.found)
 
 

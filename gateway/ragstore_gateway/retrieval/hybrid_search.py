@@ -20,7 +20,7 @@ from ragstore_gateway.keywords.keyword_index import KeywordIndex
 from ragstore_gateway.keywords.word_table import NOTHING, Ranked
 from ragstore_gateway.retrieval.calibration import DEFAULT, Calibration, Calibrations
 from ragstore_gateway.retrieval.visible_search import FoundChunks, VisibleSearch, narrowed
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Vector, VectorStore
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, Passage, Vector, VectorStore
 
 if TYPE_CHECKING:
     from ragstore_client import Where
@@ -49,10 +49,10 @@ class CollectionSearch:
 
     Attributes:
         vector: the vector of the question.
-        max_results: maximum number of hits.
+        max_results: maximum number of passages.
         min_score: minimum relevance, (1 + cosine) / 2.
         where: filter by metadata.
-        with_vectors: whether the hits have their vectors, where the engine returns them.
+        with_vectors: whether the passages have their vectors, where the engine returns them.
     """
 
     collection: Collection
@@ -73,7 +73,7 @@ class CollectionSearch:
 
 def candidates_of(max_results: int) -> int:
     """Maximum number of candidates of each ranking for a number of results."""
-    return min(max(max_results, POOL), MAX_HITS)
+    return min(max(max_results, POOL), MAX_PASSAGES)
 
 
 class HybridSearch:
@@ -117,10 +117,10 @@ class HybridSearch:
 
     async def _search_linked(self, search: CollectionSearch) -> FoundChunks:
         """Search a collection that others fill: by vectors, and all of its records are visible."""
-        hits = await search.store.search(
-            search.vector, search.max_results, min_score=search.min_score, where=search.where
+        passages = await search.store.search(
+            search.vector, search.max_results, min_relevance=search.min_score, where=search.where
         )
-        return FoundChunks(_ranked(search, hits, NOTHING, DEFAULT), ())
+        return FoundChunks(_ranked(search, passages, NOTHING, DEFAULT), ())
 
     async def _search(self, search: CollectionSearch) -> tuple[FoundChunks, bool]:
         """Search once.
@@ -129,18 +129,24 @@ class HybridSearch:
             The chunks, and whether no document was replaced meanwhile.
         """
         keywords, near, calibration = await self._both(search)
-        known = {hit.id for hit in near.visible}
+        known = {passage.id for passage in near.visible}
         best = list(keywords.scores)[: max(search.pool, FILTERED_POOL) if search.where else search.pool]
         added = [id for id in best if id not in known] if search.base.retrieval != "keyword" else best
         compared = await search.store.compare(search.vector, added) if added else []
         chosen = language.parse(search.where)
-        hits = [
+        passages = [
             *near.visible,
-            *(hit for hit in compared if hit.score >= search.min_score and language.matches(chosen, hit.metadata)),
+            *(
+                passage
+                for passage in compared
+                if passage.relevance >= search.min_score and language.matches(chosen, passage.metadata)
+            ),
         ]
-        current = await self._revisions.current(search.collection.base_id, {document_of(hit) for hit in hits})
-        kept = [hit for hit in hits if is_visible(hit, current, search.collection.owner)]
-        is_stable = len(kept) == len(hits) and len(compared) == len(added)
+        current = await self._revisions.current(
+            search.collection.base_id, {document_of(passage) for passage in passages}
+        )
+        kept = [passage for passage in passages if is_visible(passage, current, search.collection.owner)]
+        is_stable = len(kept) == len(passages) and len(compared) == len(added)
         ranked = _ranked(search, kept, keywords, calibration)
         return FoundChunks(ranked[: search.max_results], near.invisible), is_stable
 
@@ -166,31 +172,33 @@ class HybridSearch:
         if search.base.retrieval == "keyword":
             return FoundChunks((), ())
 
-        async def fetch(limit: int, clause: Where | None) -> list[Hit]:
+        async def fetch(limit: int, clause: Where | None) -> list[Passage]:
             where = narrowed(search.where, clause)
-            return await search.store.search(search.vector, limit, min_score=search.min_score, where=where)
+            return await search.store.search(search.vector, limit, min_relevance=search.min_score, where=where)
 
         return await self._visible.search(search.collection.base_id, fetch, search.pool, search.collection.owner)
 
 
-async def _with_vectors(search: CollectionSearch, hits: Sequence[Hit]) -> list[Hit]:
-    """The hits with their vectors, where the engine returns them."""
-    compared = await search.store.compare(search.vector, [hit.id for hit in hits])
-    vectors = {hit.id: hit.vector for hit in compared}
-    return [replace(hit, vector=vectors.get(hit.id)) for hit in hits]
+async def _with_vectors(search: CollectionSearch, passages: Sequence[Passage]) -> list[Passage]:
+    """The passages with their vectors, where the engine returns them."""
+    compared = await search.store.compare(search.vector, [passage.id for passage in passages])
+    vectors = {passage.id: passage.vector for passage in compared}
+    return [replace(passage, vector=vectors.get(passage.id)) for passage in passages]
 
 
-def _ranked(search: CollectionSearch, hits: Sequence[Hit], keywords: Ranked, calibration: Calibration) -> list[Hit]:
-    """The hits by descending rank."""
+def _ranked(
+    search: CollectionSearch, passages: Sequence[Passage], keywords: Ranked, calibration: Calibration
+) -> list[Passage]:
+    """The passages by descending rank."""
     weight = 1.0 if search.base.retrieval == "keyword" else search.base.keyword_weight
     parts = _keyword_parts(keywords)
     by_vector = search.base.retrieval != "keyword" or search.base.is_linked
 
-    def rank(hit: Hit) -> float:
-        near = (2 * hit.score - 1 - calibration.mean) / calibration.deviation if by_vector else 0.0
-        return near + weight * parts.get(hit.id, 0.0)
+    def rank(passage: Passage) -> float:
+        near = (passage.cosine - calibration.mean) / calibration.deviation if by_vector else 0.0
+        return near + weight * parts.get(passage.id, 0.0)
 
-    return sorted((replace(hit, rank=rank(hit)) for hit in hits), key=lambda hit: hit.place)
+    return sorted((replace(passage, rank=rank(passage)) for passage in passages), key=lambda passage: passage.place)
 
 
 def _keyword_parts(keywords: Ranked) -> Mapping[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -21,7 +21,7 @@ from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.hybrid_search import CollectionSearch, HybridSearch, candidates_of
 from ragstore_gateway.retrieval.question import Question
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Vector
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, Passage, Vector
 
 if TYPE_CHECKING:
     from ragstore_client import Where
@@ -44,10 +44,10 @@ class BaseQuery:
     """A search of one knowledge base.
 
     Attributes:
-        max_results: maximum number of hits, at most 1,000.
+        max_results: maximum number of passages, at most 1,000.
         min_score: minimum relevance, (1 + cosine) / 2.
         where: filter by metadata.
-        with_vectors: whether the hits have their vectors, where the engine returns them.
+        with_vectors: whether the passages have their vectors, where the engine returns them.
     """
 
     base: Configuration[KnowledgeBase]
@@ -71,16 +71,16 @@ class BaseResult:
 
     Attributes:
         query: the search.
-        hits: the hits by descending score; only chunks of the current revisions of documents.
+        passages: the passages by descending rank; only chunks of the current revisions of documents.
         error: code of the error of a failed search; empty for none.
         failure: the error itself, if it is one of the gateway's.
         is_missing: whether there is nothing to search: no document was ingested, or the collection does not exist.
         model: the model of the vectors; empty for an unknown one.
-        fetched: the number of hits that were searched for, if that is more than the search says.
+        fetched: the number of passages that were searched for, if that is more than the search says.
     """
 
     query: BaseQuery
-    hits: Sequence[Hit] = ()
+    passages: Sequence[Passage] = ()
     error: str = ""
     failure: ServiceError | None = None
     is_missing: bool = False
@@ -89,12 +89,12 @@ class BaseResult:
 
     @property
     def may_have_more(self) -> bool:
-        """Whether a search for more hits may find others."""
-        return not self.error and self.wanted <= len(self.hits) and self.wanted < MAX_HITS
+        """Whether a search for more passages may find others."""
+        return not self.error and self.wanted <= len(self.passages) and self.wanted < MAX_PASSAGES
 
     @property
     def wanted(self) -> int:
-        """The number of hits that were searched for."""
+        """The number of passages that were searched for."""
         return max(self.fetched, self.query.max_results)
 
 
@@ -163,7 +163,7 @@ class KnowledgeRetriever:
         estimate = sum(query.estimated_bytes for query in queries)
         await reserve(estimate)
         results = await self._search(question, queries, deadline)
-        characters = sum(len(hit.text) for result in results for hit in result.hits)
+        characters = sum(len(passage.text) for result in results for passage in result.passages)
         if estimate > FREE_BYTES:
             give_back(estimate - BYTES_PER_CHARACTER * characters)
         return results
@@ -201,20 +201,23 @@ class KnowledgeRetriever:
 
     async def _found(self, vectors: _Vectors, query: BaseQuery) -> BaseResult:
         collection = await self._collection(query.base)
-        hits: Sequence[Hit] = ()
+        passages: Sequence[Passage] = ()
         model = ""
         for _ in range(MAX_SWITCHES):
             if collection is None or collection.dimension is None:
                 return BaseResult(query, is_missing=True)
             embedder = self._collections.embedder(collection)
             model = embedder.name
-            hits = await self._visible_hits(await vectors.of(embedder), vectors.question.keywords, query, collection)
+            passages = await self._visible_passages(
+                await vectors.of(embedder), vectors.question.keywords, query, collection
+            )
             current = await self._collection(query.base)
             # A collection that is no longer active may have been removed during the search.
             if current is None or current.id == collection.id:
                 break
             collection = current
-        return BaseResult(query, hits, model=model)
+        named = [replace(each, base=query.base.body.name) for each in passages]
+        return BaseResult(query, named, model=model)
 
     async def _collection(self, base: Configuration[KnowledgeBase]) -> Collection | None:
         """The collection that searches of a base use."""
@@ -222,9 +225,9 @@ class KnowledgeRetriever:
             return await self._linked.find(base)
         return await self._collections.active(base.id)
 
-    async def _visible_hits(
+    async def _visible_passages(
         self, vector: Vector, keywords: str, query: BaseQuery, collection: Collection
-    ) -> Sequence[Hit]:
+    ) -> Sequence[Passage]:
         found = await self._hybrid.search(
             CollectionSearch(
                 collection,

@@ -114,4 +114,9 @@ async def query_knowledge_base(
         raise result.failure
     if result.error:
         raise RetrievalFailed(f"The knowledge base was not searched: {result.error}")
-    return KnowledgeBaseHits([KnowledgeBaseHit(hit.id, hit.text, hit.score, dict(hit.metadata)) for hit in result.hits])
+    return KnowledgeBaseHits(
+        [
+            KnowledgeBaseHit(passage.id, passage.text, passage.relevance, dict(passage.metadata))
+            for passage in result.passages
+        ]
+    )

@@ -7,13 +7,13 @@ what fits is numbered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from ragstore_client.context import Budget, ContextPassage, Numbered, Passage, select
-from ragstore_gateway.retrieval.context import Candidate
+from ragstore_client.context import Budget, ContextPassage, Numbered, select
+from ragstore_gateway.retrieval.library_passages import library_passage
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Passage
 
 STYLE: Final = Numbered()
 
@@ -41,61 +41,50 @@ class SourceLimits:
         return cls(settings.rag_max_sources, settings.rag_max_characters, settings.rag_token_budget)
 
 
-def nearest_sources(candidates: Sequence[Candidate], count: int) -> list[Candidate]:
+def nearest_sources(passages: Sequence[Passage], count: int) -> list[Passage]:
     """The best passage of each of the nearest sources, the best one first.
 
     A source is a URL, or else a document, or else a passage. A text that several of these passages have counts once.
 
     Args:
-        candidates: passages of all bases.
+        passages: the passages of all bases.
         count: maximum number of sources.
     """
-    best: dict[tuple[object, ...], Candidate] = {}
-    for each in sorted(candidates, key=lambda each: each.hit.place):
+    best: dict[tuple[object, ...], Passage] = {}
+    for each in sorted(passages, key=lambda each: each.place):
         best.setdefault(_source(each), each)
     texts: set[str] = set()
-    unique: list[Candidate] = []
+    unique: list[Passage] = []
     for each in best.values():
-        text = " ".join(each.hit.text.split())
+        text = " ".join(each.text.split())
         if text not in texts:
             unique.append(each)
         texts.add(text)
     return unique[:count]
 
 
-def fitting_sources(
-    candidates: Sequence[Candidate], limits: SourceLimits
-) -> tuple[list[Candidate], list[ContextPassage]]:
-    """The candidates that fit into a prompt, in their order.
+def fitting_sources(passages: Sequence[Passage], limits: SourceLimits) -> tuple[list[Passage], list[ContextPassage]]:
+    """The passages that fit into a prompt, in their order.
 
     Args:
-        candidates: one passage of each source.
+        passages: one passage of each source.
 
     Returns:
-        The candidates, and the same passages as the prompt has them, numbered from 1.
+        The passages, and the same passages as the prompt has them, numbered from 1.
     """
-    by_id = {(each.base, each.hit.id): each for each in candidates}
-    passages = [
-        Passage(
-            id=each.hit.id,
-            text=_cut(each.hit.text, limits.max_characters),
-            metadata=dict(each.hit.metadata),
-            similarity=2 * each.hit.score - 1,
-            collection=each.base,
-        )
-        for each in candidates
-    ]
+    by_id = {(each.base, each.id): each for each in passages}
+    cut = [library_passage(replace(each, text=_cut(each.text, limits.max_characters))) for each in passages]
     budget = Budget(token_budget=limits.token_budget, max_passages=len(passages), max_sources=limits.max_sources)
-    selected = select(passages, style=STYLE, budget=budget)
+    selected = select(cut, style=STYLE, budget=budget)
     return [by_id[passage.collection or "", passage.id] for passage in selected], selected
 
 
-def _source(each: Candidate) -> tuple[object, ...]:
-    url = each.hit.metadata.get("url")
+def _source(each: Passage) -> tuple[object, ...]:
+    url = each.metadata.get("url")
     if url:
         return "url", url
-    document = each.hit.metadata.get(DOCUMENT_KEY)
-    return ("document", document) if document else ("passage", each.base, each.hit.id)
+    document = each.metadata.get(DOCUMENT_KEY)
+    return ("document", document) if document else ("passage", each.base, each.id)
 
 
 def _cut(text: str, max_characters: int) -> str:

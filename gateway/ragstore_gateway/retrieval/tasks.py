@@ -12,7 +12,7 @@ import structlog
 
 from ragstore.kit.errors import ServiceError
 from ragstore_client import RagstoreError
-from ragstore_client.context import ContextPassage, Passage, citation_of, estimate_tokens
+from ragstore_client.context import ContextPassage
 from ragstore_gateway.configurations.assistant import Assistant, Task
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -21,25 +21,24 @@ from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.context import (
     RELEVANT_CONTEXT,
     SEARCH_RESULTS,
-    Candidate,
-    candidate,
     fit,
     formatted,
     search_results,
 )
 from ragstore_gateway.retrieval.http_calls import HttpCallFailed, HttpCalls
+from ragstore_gateway.retrieval.library_passages import cited
 from ragstore_gateway.retrieval.question import MIN_COSINE, Question
 from ragstore_gateway.retrieval.ranking import Ranking, capped
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
 from ragstore_gateway.retrieval.source_prompt import STYLE, SourceLimits, fitting_sources, nearest_sources
 from ragstore_gateway.retrieval.workflow import TaskSearch, searches_of
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_HITS, Hit
+from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_PASSAGES, Passage
 
 BASE_MISSING: Final = "configuration_not_found"
 """Error of a search of a knowledge base that does not exist any more, or has another name now."""
 
 MORE: Final = 8
-"""Factor by which more hits are fetched if they are of too few sources."""
+"""Factor by which more passages are fetched if they are of too few sources."""
 
 _log = structlog.get_logger(__name__)
 
@@ -139,11 +138,11 @@ class TaskRetrieval:
         queries: Sequence[BaseQuery],
         deadline: float,
     ) -> Sequence[BaseResult]:
-        """Search, and search for more hits where those that were found are of too few sources."""
+        """Search, and search for more passages where those that were found are of too few sources."""
         results = {id(each.query): each for each in await self._retriever.search(question, queries, deadline)}
         while assistant.prompt_style == "sources":
             wider = {
-                id(query): replace(query, max_results=min(MORE * results[id(query)].wanted, MAX_HITS))
+                id(query): replace(query, max_results=min(MORE * results[id(query)].wanted, MAX_PASSAGES))
                 for own in searches
                 for query in too_few_sources(own or (), results)
             }
@@ -151,9 +150,9 @@ class TaskRetrieval:
                 break
             found = await self._retriever.search(question, list(wider.values()), deadline)
             for original, result in zip(wider, found, strict=True):
-                # Earlier hits are kept if this search fails.
+                # Earlier passages are kept if this search fails.
                 results[original] = results[original] if result.error else result
-                fetched = result.query.max_results if not result.error else MAX_HITS
+                fetched = result.query.max_results if not result.error else MAX_PASSAGES
                 results[original] = replace(results[original], fetched=fetched)
         return [replace(results[id(query)], query=query) for query in queries]
 
@@ -195,22 +194,20 @@ class TaskRetrieval:
                 http_call = HttpCallTrace(http_call=call.name, error=call.error)
             if shown:
                 text = SEARCH_RESULTS + shown
-                passages.append(_passage(call.name, Hit(call.name, shown, 1.0, {}), 0, similarity=None))
+                passages.append(cited(Passage(call.name, shown, 1.0, {}, base=call.name), 0, similarity=None))
         given = searches or ()
-        candidates = [
-            candidate(each.name, hit) for each in given if each.name in results for hit in results[each.name].hits
-        ]
+        found = [each for search in given if search.name in results for each in results[search.name].passages]
         limits = {each.name: each.max_results for each in given}
-        models = {result.model for result in results.values() if result.hits}
+        models = {result.model for result in results.values() if result.passages}
         order = partial(self._ranked, task, question, limits=limits, same_model=len(models) < 2, deadline=deadline)
         if assistant.prompt_style == "sources":
-            chosen, _ = await order(nearest_sources(candidates, max(limits.values(), default=0)))
+            chosen, _ = await order(nearest_sources(found, max(limits.values(), default=0)))
             used, selected = fitting_sources(chosen, self._limits)
             passages += selected
             text = ""
             context = STYLE.context(passages)
         else:
-            chosen, ranked = await order(candidates)
+            chosen, ranked = await order(found)
             used = fit(chosen, task.max_rag_context_chars, ranked=ranked)
             if used:
                 text += RELEVANT_CONTEXT + formatted(used)
@@ -225,21 +222,21 @@ class TaskRetrieval:
         self,
         task: Task,
         question: str,
-        candidates: list[Candidate],
+        passages: list[Passage],
         *,
         limits: dict[str, int],
         same_model: bool,
         deadline: float,
-    ) -> tuple[list[Candidate], bool]:
-        """The candidates in their order, and whether it is that of a ranking."""
-        if not candidates or (task.rerank is None and task.diversity is None):
-            return candidates, False
-        chosen = candidates
+    ) -> tuple[list[Passage], bool]:
+        """The passages, ordered, and whether a ranking ordered them."""
+        if not passages or (task.rerank is None and task.diversity is None):
+            return passages, False
+        chosen = passages
         ranked = False
         try:
             async with asyncio.timeout_at(deadline):
                 if task.diversity is not None:
-                    chosen = await self._ranking.diverse(candidates, task.diversity, same_model=same_model)
+                    chosen = await self._ranking.diverse(passages, task.diversity, same_model=same_model)
                     chosen = capped(chosen, limits)
                     ranked = True
                 if task.rerank is not None:
@@ -252,26 +249,26 @@ class TaskRetrieval:
 
 
 def too_few_sources(searches: Sequence[TaskSearch], results: Mapping[int, BaseResult]) -> list[BaseQuery]:
-    """The searches of a task to repeat for more hits: together, they have too few sources, and may find others.
+    """The searches of a task to repeat for more passages: together, they have too few sources, and may find others.
 
     Args:
         searches: the searches of the task.
         results: their results so far, by the identity of the search.
     """
     queries = [search.query for search in searches if search.query is not None]
-    candidates = [candidate(query.base.body.name, hit) for query in queries for hit in results[id(query)].hits]
+    found = [each for query in queries for each in results[id(query)].passages]
     wanted = max((search.max_results for search in searches), default=0)
-    if len(nearest_sources(candidates, wanted)) >= wanted:
+    if len(nearest_sources(found, wanted)) >= wanted:
         return []
     return [query for query in queries if results[id(query)].may_have_more]
 
 
 def _related(question: Question, results: Sequence[BaseResult]) -> Sequence[BaseResult]:
-    """The results. Those of a short question have no hits, unless one of them is similar to it."""
-    best = max((2 * hit.score - 1 for result in results for hit in result.hits), default=1.0)
+    """The results. Those of a short question have no passages, unless one of them is similar to it."""
+    best = max((passage.cosine for result in results for passage in result.passages), default=1.0)
     if not question.is_short or best >= MIN_COSINE:
         return results
-    return [replace(result, hits=()) for result in results]
+    return [replace(result, passages=()) for result in results]
 
 
 def _new(
@@ -284,24 +281,24 @@ def _new(
             continue
         result = results[id(search.query)]
         base = search.query.base.id
-        hits = [hit for hit in result.hits if (base, hit.id) not in seen]
-        seen.update((base, hit.id) for hit in hits)
-        own[search.name] = replace(result, hits=hits)
+        passages = [passage for passage in result.passages if (base, passage.id) not in seen]
+        seen.update((base, passage.id) for passage in passages)
+        own[search.name] = replace(result, passages=passages)
     return own
 
 
-def _under_headings(used: Sequence[Candidate]) -> list[ContextPassage]:
+def _under_headings(used: Sequence[Passage]) -> list[ContextPassage]:
     """The passages of a context as a reply may cite them."""
     counts: dict[str, int] = {}
     passages: list[ContextPassage] = []
     for each in used:
         counts[each.base] = counts.get(each.base, 0) + 1
-        passages.append(_passage(each.base, each.hit, counts[each.base], similarity=2 * each.hit.score - 1))
+        passages.append(cited(each, counts[each.base], similarity=each.cosine))
     return passages
 
 
 def _trace(
-    search: TaskSearch, result: BaseResult | None, chosen: Sequence[Candidate], used: Sequence[Candidate]
+    search: TaskSearch, result: BaseResult | None, chosen: Sequence[Passage], used: Sequence[Passage]
 ) -> KnowledgeBaseTrace:
     """The trace of a search."""
     if search.query is None or result is None:
@@ -309,7 +306,7 @@ def _trace(
     base = search.query.base
     if result.error:
         return KnowledgeBaseTrace(kb=search.name, id=base.id, version=base.version, error=result.error)
-    in_context = {id(each.hit) for each in used}
+    in_context = {each.id for each in used if each.base == search.name}
     found = [each for each in chosen if each.base == search.name]
     return KnowledgeBaseTrace(
         kb=search.name,
@@ -322,26 +319,11 @@ def _trace(
         retrieved_count=len(found),
         passages=[
             PassageTrace(
-                each.hit.id,
-                round(each.hit.score, 6),
-                str(each.hit.metadata.get(DOCUMENT_KEY, "")),
-                id(each.hit) not in in_context,
+                each.id,
+                round(each.relevance, 6),
+                str(each.metadata.get(DOCUMENT_KEY, "")),
+                each.id not in in_context,
             )
             for each in found
         ],
-    )
-
-
-def _passage(base: str, hit: Hit, index: int, *, similarity: float | None) -> ContextPassage:
-    """A passage as a reply may cite it: by its number, by its base as the prompt names it, or by its document."""
-    document = citation_of(Passage(id=hit.id, text="", metadata=dict(hit.metadata)))
-    return ContextPassage(
-        id=hit.id,
-        text=hit.text,
-        metadata={"url": document, **hit.metadata} if hit.metadata else {},
-        similarity=similarity,
-        citation=f"{base}#{index}" if index else base,
-        number=0,
-        tokens=estimate_tokens(hit.text),
-        collection=base,
     )

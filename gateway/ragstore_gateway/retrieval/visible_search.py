@@ -1,7 +1,7 @@
 """`VisibleSearch`: the nearest visible chunks of a collection, however many invisible ones are nearer.
 
 A collection also has chunks that no search may find: those of documents that are being written or removed, and foreign
-ones. They may fill any page of hits. A search that they fill is repeated without their revisions and, if they have
+ones. They may fill any page of passages. A search that they fill is repeated without their revisions and, if they have
 none, within the visible revisions only.
 """
 
@@ -18,16 +18,16 @@ from ragstore.filters.grammar import InvalidFilter
 from ragstore_client import Where
 from ragstore_gateway.ingestion.revisions import Published, Revisions, document_of, is_visible, revision_of
 from ragstore_gateway.vector_stores.ranking import ranked
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, OWNER_KEY, REVISION_KEY, Hit
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, OWNER_KEY, REVISION_KEY, Passage
 
 SPARE: Final = 5
-"""Number of hits fetched beyond the requested ones, for those that are not visible."""
+"""Number of passages fetched beyond the requested ones, for those that are not visible."""
 
 GROWTH: Final = 4
-"""A search that invisible hits fill is repeated with this many times its limit."""
+"""A search that invisible passages fill is repeated with this many times its limit."""
 
 MAX_ROUNDS: Final = 12
-"""Maximum number of times that a search is sent, because of invisible hits or documents that changed during it."""
+"""Maximum number of times that a search is sent, because of invisible passages or documents that changed during it."""
 
 MAX_HIDDEN: Final = 100
 """Maximum number of revisions that a search excludes."""
@@ -38,8 +38,8 @@ MAX_REVISIONS: Final = 2000
 CLOCK_SKEW: Final = timedelta(seconds=1)
 """Maximum difference between the clocks of two replicas."""
 
-Fetch: TypeAlias = Callable[[int, Where | None], Awaitable[list[Hit]]]
-"""Returns at most so many hits, nearest first, within a further filter."""
+Fetch: TypeAlias = Callable[[int, Where | None], Awaitable[list[Passage]]]
+"""Returns at most so many passages, nearest first, within a further filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class FoundChunks:
         invisible: the others.
     """
 
-    visible: Sequence[Hit]
-    invisible: Sequence[Hit]
+    visible: Sequence[Passage]
+    invisible: Sequence[Passage]
 
 
 class VisibleSearch:
@@ -75,50 +75,50 @@ class VisibleSearch:
             owner: marks the chunks of the base in a collection that also has records of others, which are all visible;
                 empty elsewhere.
         """
-        limit = min(max_results + SPARE, MAX_HITS)
+        limit = min(max_results + SPARE, MAX_PASSAGES)
         since = datetime.now(UTC) - CLOCK_SKEW
         confirmed: Mapping[str, Published] = {}
         hidden: dict[str, str] = {}
-        invisible: dict[str, Hit] = {}
-        visible: list[Hit] = []
+        invisible: dict[str, Passage] = {}
+        visible: list[Passage] = []
         for _ in range(MAX_ROUNDS):
-            hits = await fetch(limit, {REVISION_KEY: {"$nin": sorted(hidden)}} if hidden else None)
-            documents = {document_of(hit) for hit in hits}
+            passages = await fetch(limit, {REVISION_KEY: {"$nin": sorted(hidden)}} if hidden else None)
+            documents = {document_of(passage) for passage in passages}
             current = await self._revisions.current(base_id, documents | set(hidden.values()))
-            visible = [hit for hit in hits if is_visible(hit, current, owner)]
-            dropped = [hit for hit in hits if not is_visible(hit, current, owner)]
-            invisible |= {hit.id: hit for hit in dropped}
+            visible = [passage for passage in passages if is_visible(passage, current, owner)]
+            dropped = [passage for passage in passages if not is_visible(passage, current, owner)]
+            invisible |= {passage.id: passage for passage in dropped}
             if _has_changed(current, confirmed, hidden, since):
                 confirmed = current
                 hidden = _still_hidden(hidden, current)
                 continue
             confirmed = current
-            if len(visible) >= max_results or len(hits) < limit:
+            if len(visible) >= max_results or len(passages) < limit:
                 break
             before = len(hidden)
             hidden |= await self._hideable(dropped, hidden)
-            if len(hidden) == before and limit == MAX_HITS:
+            if len(hidden) == before and limit == MAX_PASSAGES:
                 visible = await self._search_current(base_id, fetch, max_results, owner)
                 break
-            limit = min(GROWTH * limit, MAX_HITS)
+            limit = min(GROWTH * limit, MAX_PASSAGES)
         return FoundChunks(visible[:max_results], list(invisible.values()))
 
-    async def _hideable(self, dropped: Iterable[Hit], hidden: Mapping[str, str]) -> dict[str, str]:
-        """Further revisions to exclude: of those that are not visible, the ones with most hits.
+    async def _hideable(self, dropped: Iterable[Passage], hidden: Mapping[str, str]) -> dict[str, str]:
+        """Further revisions to exclude: of those that are not visible, the ones with most passages.
 
         A foreign chunk may name the revision of another document, which must stay visible.
         """
-        counts = Counter(revision for hit in dropped if (revision := revision_of(hit)) not in hidden)
+        counts = Counter(revision for passage in dropped if (revision := revision_of(passage)) not in hidden)
         candidates = await self._revisions.hidden(counts)
         chosen = sorted(candidates, key=lambda revision: -counts[revision])[: MAX_HIDDEN - len(hidden)]
         return {revision: candidates[revision] for revision in chosen}
 
-    async def _search_current(self, base_id: str, fetch: Fetch, max_results: int, owner: str) -> list[Hit]:
+    async def _search_current(self, base_id: str, fetch: Fetch, max_results: int, owner: str) -> list[Passage]:
         """Search for the visible revisions only, so that no foreign chunk fills a page.
 
         Revisions that become visible meanwhile are searched, too.
         """
-        limit = min(max_results, MAX_HITS)
+        limit = min(max_results, MAX_PASSAGES)
         searched: set[str] = set()
         found = await fetch(limit, {OWNER_KEY: {"$ne": owner}}) if owner else []
         for _ in range(MAX_ROUNDS):
@@ -129,8 +129,8 @@ class VisibleSearch:
             for start in range(0, len(added), MAX_REVISIONS):
                 found += await fetch(limit, {REVISION_KEY: {"$in": added[start : start + MAX_REVISIONS]}})
             searched |= visible
-        current = await self._revisions.current(base_id, {document_of(hit) for hit in found})
-        return ranked((hit for hit in found if is_visible(hit, current, owner)), limit, 0.0)
+        current = await self._revisions.current(base_id, {document_of(passage) for passage in found})
+        return ranked((passage for passage in found if is_visible(passage, current, owner)), limit, 0.0)
 
 
 def narrowed(where: Where | None, clause: Where | None) -> Where | None:

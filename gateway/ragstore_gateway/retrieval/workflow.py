@@ -14,7 +14,7 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.retrieval.ranking import FAN_OUT
 from ragstore_gateway.retrieval.retriever import BaseQuery
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES
 
 MAX_PINNED: Final = 1000
 """Maximum number of versions of knowledge bases that are kept. A version never changes."""
@@ -27,7 +27,7 @@ class TaskSearch:
     Attributes:
         name: name of the knowledge base.
         query: the search; None if there is no such base.
-        max_results: maximum number of passages. A ranking chooses them among more hits.
+        max_results: maximum number of passages. A ranking chooses them among more passages.
     """
 
     name: str
@@ -128,12 +128,12 @@ def _search(
     """A search of a task.
 
     Args:
-        chooses: whether passages are chosen among more hits.
+        chooses: whether passages are chosen among more passages.
     """
     if base is None:
         return TaskSearch(name, None)
     count = base.body.max_results if max_results is None else max_results
     score = base.body.min_score if min_score is None else min_score
-    fetched = min(FAN_OUT * count, MAX_HITS) if chooses else count
+    fetched = min(FAN_OUT * count, MAX_PASSAGES) if chooses else count
     query = BaseQuery(base, max(count, fetched), score, with_vectors=task.diversity is not None)
     return TaskSearch(name, query, count)

@@ -1,1 +1,1 @@
-"""Vector stores: adapters behind one protocol, with one meaning of score."""
+"""Vector stores: adapters behind one protocol, with one meaning of relevance."""

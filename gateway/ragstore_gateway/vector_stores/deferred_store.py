@@ -8,7 +8,7 @@ from importlib import import_module
 
 from ragstore_client import Where
 from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, LinkedVectorStore
-from ragstore_gateway.vector_stores.vector_store import Hit, Record, Vector, VectorStore
+from ragstore_gateway.vector_stores.vector_store import Passage, Record, Vector, VectorStore
 
 
 class DeferredStore:
@@ -40,12 +40,12 @@ class DeferredStore:
         await (await self._store()).write(records)
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
-        return await (await self._store()).search(vector, limit, min_score=min_score, where=where)
+        return await (await self._store()).search(vector, limit, min_relevance=min_relevance, where=where)
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
         return await (await self._store()).compare(vector, ids)
 

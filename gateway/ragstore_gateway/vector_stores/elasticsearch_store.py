@@ -25,7 +25,7 @@ from ragstore_gateway.vector_stores.ranking import cosine_relevance, relevance, 
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import ElasticsearchParameters
 from ragstore_gateway.vector_stores.tokens import token
-from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vector_store import MetadataValue, Passage, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 MAX_DIMENSION: Final = 4096
@@ -182,15 +182,15 @@ class ElasticsearchStore:
         raise self._errors.of_status("rejected records", failed[0], RuntimeError())
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
         filter_ = filters.parse(where)
         knn: Query = {"field": "vector", "query_vector": unit_vector(vector, self._dimension).tolist()}
         if filter_ != filters.EVERYTHING:
             knn["filter"] = checked_query_of(filter_)
 
-        async def fetch(count: int) -> list[Hit]:
+        async def fetch(count: int) -> list[Passage]:
             candidates = max(MIN_CANDIDATES, min(2 * count, MAX_CANDIDATES))
             found = await client.search(
                 index=self._alias,
@@ -199,14 +199,14 @@ class ElasticsearchStore:
                 source_includes=["text", "metadata"],
                 allow_partial_search_results=False,
             )
-            return [_hit(convert(hit, _Found)) for hit in found["hits"]["hits"]]
+            return [_passage(convert(hit, _Found)) for hit in found["hits"]["hits"]]
 
         with empty_if_missing():
             async with self._calls() as client:
-                return await search_ranked(fetch, limit, min_score)
+                return await search_ranked(fetch, limit, min_relevance)
         return []
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
         query = unit_vector(vector, self._dimension)
         if not ids:
@@ -218,7 +218,9 @@ class ElasticsearchStore:
                 )
                 records = [convert(each, _Stored) for each in found["docs"] if each.get("found")]
                 return [
-                    Hit(each.id, each.source.text, cosine_relevance(query, each.source.vector), each.source.metadata)
+                    Passage(
+                        each.id, each.source.text, cosine_relevance(query, each.source.vector), each.source.metadata
+                    )
                     for each in records
                 ]
         return []
@@ -354,8 +356,8 @@ def _document(record: Record, vector: Vector) -> Mapping[str, Any]:
     }
 
 
-def _hit(found: _Found) -> Hit:
+def _passage(found: _Found) -> Passage:
     # max_inner_product: 1 / (1 - product) below 0, and 1 + product from 0 on.
     score = found.score
     product = score - 1 if score >= 1 else 1 - 1 / max(score, 0.1)
-    return Hit(found.id, found.source.text, relevance(product), found.source.metadata)
+    return Passage(found.id, found.source.text, relevance(product), found.source.metadata)

@@ -14,7 +14,7 @@ from ragstore_client import Where
 from ragstore_gateway.errors import CollectionMissing, DimensionMismatch
 from ragstore_gateway.vector_stores import filters
 from ragstore_gateway.vector_stores.ranking import ranked, relevance
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, MetadataValue, Passage, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 
@@ -112,17 +112,17 @@ class InMemoryStore:
             await asyncio.to_thread(_put, found, copies)
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
         parsed = language.parse(where)
         query = unit_vector(vector, self._dimension)
         found = self._collections.get(self._name)
         if found is None:
             return []
-        return ranked(await asyncio.to_thread(_hits, found, parsed, query), min(limit, MAX_HITS), min_score)
+        return ranked(await asyncio.to_thread(_passages, found, parsed, query), min(limit, MAX_PASSAGES), min_relevance)
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
         query = unit_vector(vector, self._dimension)
         found = self._collections.get(self._name)
@@ -157,21 +157,23 @@ def _put(collection: InMemoryCollection, records: Sequence[Record]) -> None:
         collection.put(records, unit_matrix(records, collection.dimension))
 
 
-def _hits(collection: InMemoryCollection, where: language.Where | None, query: NDArray[np.float32]) -> list[Hit]:
+def _passages(
+    collection: InMemoryCollection, where: language.Where | None, query: NDArray[np.float32]
+) -> list[Passage]:
     with collection.lock:
         return _scored(collection, collection.rows(where), query)
 
 
-def _compared(collection: InMemoryCollection, ids: Sequence[str], query: NDArray[np.float32]) -> list[Hit]:
+def _compared(collection: InMemoryCollection, ids: Sequence[str], query: NDArray[np.float32]) -> list[Passage]:
     with collection.lock:
         return _scored(collection, collection.rows_of(ids), query)
 
 
-def _scored(collection: InMemoryCollection, rows: Sequence[int], query: NDArray[np.float32]) -> list[Hit]:
+def _scored(collection: InMemoryCollection, rows: Sequence[int], query: NDArray[np.float32]) -> list[Passage]:
     if not rows:
         return []
     scores = collection.vectors[rows] @ query
-    return [_hit(collection.records[row], float(score)) for row, score in zip(rows, scores, strict=True)]
+    return [_passage(collection.records[row], float(score)) for row, score in zip(rows, scores, strict=True)]
 
 
 def _delete(collection: InMemoryCollection, where: language.Where | None) -> int:
@@ -194,6 +196,6 @@ def _count(collection: InMemoryCollection, where: language.Where | None) -> int:
         return len(collection.rows(where))
 
 
-def _hit(record: Record, cosine: float) -> Hit:
+def _passage(record: Record, cosine: float) -> Passage:
     metadata: Mapping[str, MetadataValue] = dict(record.metadata)
-    return Hit(record.id, record.text, relevance(cosine), metadata)
+    return Passage(record.id, record.text, relevance(cosine), metadata)

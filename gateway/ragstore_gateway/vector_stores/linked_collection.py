@@ -1,4 +1,4 @@
-"""Collections that others fill: what the gateway knows of one, and how its records become hits."""
+"""Collections that others fill: what the gateway knows of one, and how its records become passages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from ragstore_client import Where
 from ragstore_gateway.errors import CollectionReadOnly
 from ragstore_gateway.vector_stores.store_parameters import LinkableParameters
-from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, VectorStore
+from ragstore_gateway.vector_stores.vector_store import MetadataValue, Passage, Record, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +63,19 @@ class ReadOnlyCollection:
         """Do nothing: the collection belongs to others."""
 
 
-def linked_hit(hit: Hit, parameters: LinkableParameters) -> Hit:
-    """A record of others as a hit: its text, title and URL are where a base's own chunks have them.
+def linked_passage(passage: Passage, parameters: LinkableParameters) -> Passage:
+    """A record of others as a passage: its text, title and URL are where a base's own chunks have them.
 
     Args:
-        hit: the record.
+        passage: the record.
         parameters: the names of its fields.
     """
-    metadata = dict(hit.metadata)
-    text = str(metadata.pop(parameters.text_field, "")) if parameters.text_field else hit.text
+    metadata = dict(passage.metadata)
+    text = str(metadata.pop(parameters.text_field, "")) if parameters.text_field else passage.text
     for name, field in (("title", parameters.title_field), ("url", parameters.url_field)):
         if field and field != name and field in metadata:
             metadata[name] = metadata[field]
-    return replace(hit, text=text, metadata=metadata)
+    return replace(passage, text=text, metadata=metadata)
 
 
 def scalars(metadata: Mapping[str, object]) -> dict[str, MetadataValue]:

@@ -9,16 +9,16 @@ from typing import Final
 from ragstore.filters import where as language
 from ragstore_client import Where
 from ragstore_gateway.vector_stores.failures import empty_if_missing
-from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, ReadOnlyCollection, linked_hit
+from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, ReadOnlyCollection, linked_passage
 from ragstore_gateway.vector_stores.ragstore_store import DIMENSION_KEY, INDEX, ClientUse, RagstoreStore, compared
 from ragstore_gateway.vector_stores.ranking import search_ranked
 from ragstore_gateway.vector_stores.store_parameters import LinkableParameters
 from ragstore_gateway.vector_stores.vector_store import (
     DOCUMENT_NAME_KEY,
-    MAX_HITS,
+    MAX_PASSAGES,
     OWNER_KEY,
-    Hit,
     MetadataValue,
+    Passage,
     Record,
     Vector,
 )
@@ -64,13 +64,13 @@ class LinkedStore(ReadOnlyCollection, RagstoreStore):
         return None
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
         language.parse(where)
         query = unit_vector(vector, self._dimension)
 
-        async def fetch(count: int) -> list[Hit]:
+        async def fetch(count: int) -> list[Passage]:
             found = await client.query(self._name, query, top_k=count, where=where, include_embeddings=True)
             return [
                 compared(query, match.id, match.text, match.embedding, match.metadata)
@@ -80,13 +80,13 @@ class LinkedStore(ReadOnlyCollection, RagstoreStore):
 
         with empty_if_missing():
             async with self._calls() as client:
-                found = await search_ranked(fetch, limit, min_score, MAX_HITS)
-                return [linked_hit(hit, self._parameters) for hit in found]
+                found = await search_ranked(fetch, limit, min_relevance, MAX_PASSAGES)
+                return [linked_passage(passage, self._parameters) for passage in found]
         return []
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
-        return [linked_hit(hit, self._parameters) for hit in await super().compare(vector, ids)]
+        return [linked_passage(passage, self._parameters) for passage in await super().compare(vector, ids)]
 
 
 class SharedStore(LinkedStore):

@@ -31,7 +31,7 @@ from ragstore_gateway.vector_stores.ranking import cosine_relevance, relevance, 
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import MongodbParameters
 from ragstore_gateway.vector_stores.tokens import key_tokens, metadata_tokens
-from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vector_store import MetadataValue, Passage, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 Document: TypeAlias = dict[str, Any]
@@ -43,7 +43,7 @@ MAX_DIMENSION: Final = 8192
 MAX_CANDIDATES: Final = 10_000
 MIN_CANDIDATES: Final = 100
 CANDIDATES: Final = 20
-"""Candidates of the index for each hit, as Atlas' documentation recommends."""
+"""Candidates of the index for each passage, as Atlas' documentation recommends."""
 
 MAX_NAME_LENGTH: Final = 120
 POLL_SECONDS: Final = 0.05
@@ -182,13 +182,13 @@ class MongodbStore:
             await self._wait_for_index(collection, write, end)
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
         filter_ = filters.parse(where)
         query = unit_vector(vector, self._dimension)
 
-        async def fetch(count: int) -> list[Hit]:
+        async def fetch(count: int) -> list[Passage]:
             search = await self._search(collection, query, filter_, count)
             found = await self._found(collection, search, filter_, count)
             is_exact = "exact" in search
@@ -200,9 +200,9 @@ class MongodbStore:
             return found
 
         async with self._collection() as collection:
-            return await search_ranked(fetch, limit, min_score)
+            return await search_ranked(fetch, limit, min_relevance)
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
         query = unit_vector(vector, self._dimension)
         stages: list[Document] = [
@@ -213,7 +213,7 @@ class MongodbStore:
             found = await (await collection.aggregate(stages)).to_list()
         # The score of the index is that of `dotProduct`, which is the relevance.
         scores = [cosine_relevance(query, each["vector"].as_vector().data) for each in found]
-        return [_hit(convert(each | {"score": score}, _Found)) for each, score in zip(found, scores, strict=True)]
+        return [_passage(convert(each | {"score": score}, _Found)) for each, score in zip(found, scores, strict=True)]
 
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""
@@ -251,11 +251,11 @@ class MongodbStore:
 
     async def _found(
         self, collection: AsyncCollection[Document], search: Document, filter_: Filter, count: int
-    ) -> list[Hit]:
+    ) -> list[Passage]:
         after: list[Document] = [{"$match": condition_of(filter_)}] if _has_comparison(filter_) else []
         fields = {"text": 1, "metadata": 1, "score": {"$meta": "vectorSearchScore"}}
         stages: list[Document] = [{"$vectorSearch": search}, *after, {"$limit": count}, {"$project": fields}]
-        return [_hit(convert(each, _Found)) async for each in await collection.aggregate(stages)]
+        return [_passage(convert(each, _Found)) async for each in await collection.aggregate(stages)]
 
     async def _matching(self, collection: AsyncCollection[Document], filter_: Filter) -> int:
         if filter_ == filters.EVERYTHING:
@@ -381,9 +381,9 @@ def _last_of_each_id(documents: Sequence[Document]) -> list[Document]:
     return list({each["_id"]: each for each in documents}.values())
 
 
-def _hit(found: _Found) -> Hit:
+def _passage(found: _Found) -> Passage:
     metadata = {metadata_key(name): value for name, value in found.metadata.items()}
-    return Hit(found.id, found.text, relevance(2 * found.score - 1), metadata)
+    return Passage(found.id, found.text, relevance(2 * found.score - 1), metadata)
 
 
 def _binary(vector: Vector) -> Binary:

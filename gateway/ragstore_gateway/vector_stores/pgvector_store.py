@@ -23,7 +23,7 @@ from ragstore_gateway.vector_stores.names import physical_name
 from ragstore_gateway.vector_stores.ranking import relevance, search_ranked
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import PgvectorParameters
-from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vector_store import MetadataValue, Passage, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 CONNECT_SECONDS: Final = 5
@@ -185,15 +185,15 @@ class PgvectorStore:
             await connection.exec_driver_sql(statement, rows)
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
         condition = _Condition()
         clause = condition.of(filters.parse(where))
         arguments = {**condition.arguments, "vector": _literal(unit_vector(vector, self._dimension))}
         statement = self._search_statement(clause)
 
-        async def fetch(count: int) -> list[Hit]:
+        async def fetch(count: int) -> list[Passage]:
             if not self._is_indexed:
                 return await run(count)
             await self._configure_index(connection, count)
@@ -204,19 +204,20 @@ class PgvectorStore:
                 found = await run(count)
             return found
 
-        async def run(count: int) -> list[Hit]:
+        async def run(count: int) -> list[Passage]:
             limits = {"limit": count, "candidates": 2 * count}
             found = await connection.exec_driver_sql(statement, {**arguments, **limits})
             return [
-                Hit(row["id"], row["content"], relevance(row["cosine"]), row["metadata"]) for row in found.mappings()
+                Passage(row["id"], row["content"], relevance(row["cosine"]), row["metadata"])
+                for row in found.mappings()
             ]
 
         with empty_if_missing():
             async with self._transaction() as connection:
-                return await search_ranked(fetch, limit, min_score)
+                return await search_ranked(fetch, limit, min_relevance)
         return []
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
         arguments = {"vector": _literal(unit_vector(vector, self._dimension)), "ids": list(ids)}
         statement = (
@@ -227,7 +228,7 @@ class PgvectorStore:
             async with self._transaction() as connection:
                 found = await connection.exec_driver_sql(statement, arguments)
                 return [
-                    Hit(row["id"], row["content"], relevance(row["cosine"]), row["metadata"])
+                    Passage(row["id"], row["content"], relevance(row["cosine"]), row["metadata"])
                     for row in found.mappings()
                 ]
         return []

@@ -13,12 +13,12 @@ from qdrant_client.models import Record as QdrantRecord
 from ragstore.filters import where as language
 from ragstore_client import Where
 from ragstore_gateway.vector_stores.failures import empty_if_missing
-from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, ReadOnlyCollection, linked_hit, scalars
+from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, ReadOnlyCollection, linked_passage, scalars
 from ragstore_gateway.vector_stores.qdrant_store import TEXT, QdrantConnection, QdrantStore
 from ragstore_gateway.vector_stores.ranking import MAX_FETCHED, cosine_relevance, search_ranked
 from ragstore_gateway.vector_stores.shared_client import SharedClient
 from ragstore_gateway.vector_stores.store_parameters import QdrantParameters
-from ragstore_gateway.vector_stores.vector_store import Hit, Vector
+from ragstore_gateway.vector_stores.vector_store import Passage, Vector
 from ragstore_gateway.vector_stores.vectors import unit_vector
 
 MAX_FILTERED: Final = MAX_FETCHED
@@ -46,7 +46,7 @@ class LinkedQdrantStore(ReadOnlyCollection, QdrantStore):
         super().__init__(client, parameters, parameters.collection or "", dimension, timeout_seconds)
         self._name = parameters.collection or ""
         self._text_field = parameters.text_field or TEXT
-        # A hit has its text already.
+        # A passage has its text already.
         self._fields = structs.replace(parameters, text_field="")
 
     async def describe(self) -> CollectionInfo | None:
@@ -58,25 +58,25 @@ class LinkedQdrantStore(ReadOnlyCollection, QdrantStore):
         return None
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
         chosen = language.parse(where)
         query = unit_vector(vector, self._dimension)
 
-        async def fetch(count: int) -> list[Hit]:
+        async def fetch(count: int) -> list[Passage]:
             fetched = count if chosen is None else MAX_FILTERED
             found = await client.query_points(self._name, query.tolist(), limit=fetched, with_vectors=True)
-            hits = (self._hit(point, query) for point in found.points)
-            return [hit for hit in hits if language.matches(chosen, hit.metadata)]
+            passages = (self._passage(point, query) for point in found.points)
+            return [passage for passage in passages if language.matches(chosen, passage.metadata)]
 
         with empty_if_missing():
             async with self._connection() as connection:
                 client = connection.client
-                return await search_ranked(fetch, limit, min_score)
+                return await search_ranked(fetch, limit, min_relevance)
         return []
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
         query = unit_vector(vector, self._dimension)
         if not ids:
@@ -86,14 +86,14 @@ class LinkedQdrantStore(ReadOnlyCollection, QdrantStore):
                 # Ids of points are UUIDs or numbers.
                 points: list[ExtendedPointId] = [int(id) if id.isdecimal() else id for id in ids]
                 found = await connection.client.retrieve(self._name, points, with_vectors=True)
-                return [self._hit(record, query) for record in found]
+                return [self._passage(record, query) for record in found]
         return []
 
-    def _hit(self, point: ScoredPoint | QdrantRecord, query: Vector) -> Hit:
+    def _passage(self, point: ScoredPoint | QdrantRecord, query: Vector) -> Passage:
         payload = point.payload or {}
         stored = point.vector
         vector = unit_vector(np.asarray(stored if isinstance(stored, list) else [], np.float32), self._dimension)
         metadata = scalars({key: value for key, value in payload.items() if key != self._text_field})
         text = str(payload.get(self._text_field, ""))
-        hit = Hit(str(point.id), text, cosine_relevance(query, vector), metadata, vector=vector)
-        return linked_hit(hit, self._fields)
+        passage = Passage(str(point.id), text, cosine_relevance(query, vector), metadata, vector=vector)
+        return linked_passage(passage, self._fields)

@@ -50,7 +50,7 @@ from ragstore_gateway.vector_stores.ranking import MAX_FETCHED, cosine_relevance
 from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
 from ragstore_gateway.vector_stores.store_parameters import QdrantParameters
 from ragstore_gateway.vector_stores.tokens import key_tokens, metadata_tokens
-from ragstore_gateway.vector_stores.vector_store import Hit, MetadataValue, Record, Vector
+from ragstore_gateway.vector_stores.vector_store import MetadataValue, Passage, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 TEXT: Final = "text"
@@ -180,21 +180,21 @@ class QdrantStore:
             self._require_completed(await connection.client.upsert(self._name, points, wait=True))
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
         filter_ = filters.parse(where)
         query = unit_vector(vector, self._dimension).tolist()
 
-        async def call(condition: QdrantFilter | None, max_fetched: int) -> list[Hit]:
-            async def fetch(count: int) -> list[Hit]:
+        async def call(condition: QdrantFilter | None, max_fetched: int) -> list[Passage]:
+            async def fetch(count: int) -> list[Passage]:
                 found = await client.query_points(self._name, query, query_filter=condition, limit=count)
                 points = found.points
                 if condition is not None and len(points) < count:
                     points = await self._all_points(client, query, condition, count, points)
-                return [_hit(point, relevance(point.score)) for point in points]
+                return [_passage(point, relevance(point.score)) for point in points]
 
-            return await search_ranked(fetch, limit, min_score, max_fetched)
+            return await search_ranked(fetch, limit, min_relevance, max_fetched)
 
         with empty_if_missing():
             async with self._connection() as connection:
@@ -202,7 +202,7 @@ class QdrantStore:
                 return await self._call(client, filter_, call)
         return []
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
         query = unit_vector(vector, self._dimension)
         if not ids:
@@ -212,7 +212,7 @@ class QdrantStore:
                 found = await connection.client.retrieve(self._name, list(ids), with_vectors=True)
                 vectors = [cast(list[float], record.vector) for record in found]
                 scores = [cosine_relevance(query, each) for each in vectors]
-                return [_hit(record, score) for record, score in zip(found, scores, strict=True)]
+                return [_passage(record, score) for record, score in zip(found, scores, strict=True)]
         return []
 
     async def delete(self, where: Where) -> int:
@@ -361,11 +361,11 @@ def _payload(record: Record) -> dict[str, object]:
     }
 
 
-def _hit(point: ScoredPoint | QdrantRecord, score: float) -> Hit:
+def _passage(point: ScoredPoint | QdrantRecord, score: float) -> Passage:
     payload = point.payload or {}
     metadata = msgspec.convert(payload.get(METADATA, {}), _METADATA)
     decoded = {metadata_key(name): value for name, value in metadata.items()}
-    return Hit(str(point.id), str(payload.get(TEXT, "")), score, decoded)
+    return Passage(str(point.id), str(payload.get(TEXT, "")), score, decoded)
 
 
 def _numbers(key: str) -> str:

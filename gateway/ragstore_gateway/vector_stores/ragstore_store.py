@@ -17,7 +17,7 @@ from ragstore_gateway.vector_stores import filters
 from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch, empty_if_missing
 from ragstore_gateway.vector_stores.linked_collection import scalars
 from ragstore_gateway.vector_stores.ranking import cosine_relevance, relevance, search_ranked
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Record, Vector
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, Passage, Record, Vector
 from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 
 DIMENSION_KEY: Final = "gateway_dimension"
@@ -27,8 +27,8 @@ INDEX: Final = HnswParameters(max_neighbors=64, ef_construction=300, ef_search=4
 """Parameters of Chroma's index.
 
 With Chroma's defaults, equal and nearly equal chunks hide all others: beside 200 chunks of one vector and 160 near it,
-78 of 88 others were found by no search of 3 or 50 hits. With these, all were found (1.5.9, 256 dimensions). They add
-0.8 ms of CPU time to the write of a chunk, and 2 ms to a search among 10,000 chunks."""
+78 of 88 others were found by no search of 3 or 50 passages. With these, all were found (1.5.9, 256 dimensions). They
+add 0.8 ms of CPU time to the write of a chunk, and 2 ms to a search among 10,000 chunks."""
 
 ClientUse: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncClient]]
 """Lends a client for the time of a block."""
@@ -84,24 +84,25 @@ class RagstoreStore:
             await client.upsert_documents(self._name, documents)
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the nearest records."""
         language.parse(where)
         query = unit_vector(vector, self._dimension)
 
-        async def fetch(count: int) -> list[Hit]:
+        async def fetch(count: int) -> list[Passage]:
             found = await client.query(self._name, query, top_k=count, where=where)
             return [
-                Hit(match.id, match.text, relevance(match.score), scalars(match.metadata)) for match in found.results
+                Passage(match.id, match.text, relevance(match.score), scalars(match.metadata))
+                for match in found.results
             ]
 
         with empty_if_missing():
             async with self._calls() as client:
-                return await search_ranked(fetch, limit, min_score, MAX_HITS)
+                return await search_ranked(fetch, limit, min_relevance, MAX_PASSAGES)
         return []
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector."""
         query = unit_vector(vector, self._dimension)
         if not ids:
@@ -167,8 +168,8 @@ class RagstoreStore:
         return None
 
 
-def compared(query: Vector, id: str, text: str, embedding: Sequence[float], metadata: Mapping[str, object]) -> Hit:
-    """A record as a hit, by its own vector.
+def compared(query: Vector, id: str, text: str, embedding: Sequence[float], metadata: Mapping[str, object]) -> Passage:
+    """A record as a passage, by its own vector.
 
     Args:
         query: the vector of the question, of length 1 or zeros.
@@ -176,4 +177,4 @@ def compared(query: Vector, id: str, text: str, embedding: Sequence[float], meta
         embedding: its vector, of any length.
     """
     vector = unit_vector(np.asarray(embedding, dtype=np.float32), len(query))
-    return Hit(id, text, cosine_relevance(query, vector), scalars(metadata), vector=vector)
+    return Passage(id, text, cosine_relevance(query, vector), scalars(metadata), vector=vector)

@@ -1,4 +1,4 @@
-"""The order of hits: by score, then by id, with one meaning of score for every engine."""
+"""The order of passages: by relevance, then by id, with one meaning of relevance for every engine."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, Vector
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, Passage, Vector
 
 DECIMALS: Final = 6
-"""Decimals of a score. Engines compute with float32, in different orders: their results differ in the seventh."""
+"""Decimals of a relevance. Engines compute with float32, in different orders: their results differ in the seventh."""
 
 MAX_FETCHED: Final = 10_000
-"""Maximum number of records that an engine returns for one search, however many have the same score."""
+"""Maximum number of records that an engine returns for one search, however many are equally relevant."""
 
 
 def relevance(cosine: float) -> float:
@@ -31,40 +31,40 @@ def cosine_relevance(query: Vector, embedding: Sequence[float] | Vector) -> floa
     return relevance(float(query @ np.asarray(embedding, dtype=np.float32)))
 
 
-def ranked(hits: Iterable[Hit], limit: int, min_score: float) -> list[Hit]:
-    """The best hits.
+def ranked(passages: Iterable[Passage], limit: int, min_relevance: float) -> list[Passage]:
+    """The best passages.
 
     Args:
-        hits: hits in any order.
-        limit: maximum number of hits.
-        min_score: minimum relevance.
+        passages: passages in any order.
+        limit: maximum number of passages.
+        min_relevance: minimum relevance.
     """
-    kept = (hit for hit in hits if hit.score >= min_score)
-    return sorted(kept, key=lambda hit: (-hit.score, hit.id))[:limit]
+    kept = (passage for passage in passages if passage.relevance >= min_relevance)
+    return sorted(kept, key=lambda passage: (-passage.relevance, passage.id))[:limit]
 
 
 async def search_ranked(
-    fetch: Callable[[int], Awaitable[list[Hit]]], limit: int, min_score: float, max_fetched: int = MAX_FETCHED
-) -> list[Hit]:
-    """Search an engine that returns records of the same score in any order.
+    fetch: Callable[[int], Awaitable[list[Passage]]], limit: int, min_relevance: float, max_fetched: int = MAX_FETCHED
+) -> list[Passage]:
+    """Search an engine that returns equally relevant records in any order.
 
-    One record more than needed is fetched. While its score equals the score of the last hit, other records may have
-    the same score and a smaller id, so more are fetched.
+    One record more than needed is fetched. While it is as relevant as the last passage, other records may be as
+    relevant and have a smaller id, so more are fetched.
 
     Args:
         fetch: returns the given number of nearest records, or all if there are fewer.
-        limit: maximum number of hits.
-        min_score: minimum relevance.
+        limit: maximum number of passages.
+        min_relevance: minimum relevance.
         max_fetched: maximum number of records that the engine returns.
     """
-    limit = min(limit, MAX_HITS)
+    limit = min(limit, MAX_PASSAGES)
     if limit < 1:
         return []
     size = min(limit + 1, max_fetched)
     while True:
         found = await fetch(size)
-        best = ranked(found, limit, min_score)
-        worst = min((hit.score for hit in found), default=0.0)
-        if len(found) < size or size >= max_fetched or worst < max(min_score, best[-1].score if best else 0.0):
+        best = ranked(found, limit, min_relevance)
+        worst = min((passage.relevance for passage in found), default=0.0)
+        if len(found) < size or size >= max_fetched or worst < max(min_relevance, best[-1].relevance if best else 0.0):
             return best
         size = min(size * 2, max_fetched)

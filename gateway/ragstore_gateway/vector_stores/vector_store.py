@@ -45,27 +45,34 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
-    """A chunk that was found.
+class Passage:
+    """A chunk that a search found, from the engine to the prompt.
 
     Attributes:
-        score: its relevance, (1 + cosine) / 2, from 0 to 1, in every store.
-        rank: its place among the hits of several knowledge bases, which may have different models: a higher one is
-            better. A vector store leaves it at 0.
+        relevance: (1 + cosine) / 2, from 0 to 1, in every engine.
+        rank: its place among the passages of several knowledge bases, which may have different models: a higher one is
+            better. An engine leaves it at 0.
         vector: its embedding, of length 1 or zeros, where the engine has returned it.
+        base: name of its knowledge base, once it is known.
     """
 
     id: str
     text: str
-    score: float
+    relevance: float
     metadata: Mapping[str, MetadataValue]
     rank: float = 0.0
     vector: Vector | None = field(default=None, compare=False, repr=False)
+    base: str = field(default="", compare=False)
 
     @property
     def place(self) -> tuple[float, float, str]:
-        """The key by which hits are sorted, the best one first."""
-        return -self.rank, -self.score, self.id
+        """The key by which passages are sorted, the best one first."""
+        return -self.rank, -self.relevance, self.id
+
+    @property
+    def cosine(self) -> float:
+        """Its cosine similarity to the question, -1 to 1."""
+        return 2 * self.relevance - 1
 
 
 class VectorStore(Protocol):
@@ -94,33 +101,33 @@ class VectorStore(Protocol):
         """
 
     async def search(
-        self, vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None
-    ) -> list[Hit]:
+        self, vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
         """Find the records nearest to a vector.
 
         Args:
             vector: the vector of the question.
-            limit: maximum number of hits; more than `MAX_HITS` count as `MAX_HITS`.
-            min_score: minimum relevance.
+            limit: maximum number of passages; more than `MAX_PASSAGES` count as `MAX_PASSAGES`.
+            min_relevance: minimum relevance.
             where: filter by metadata, in the `where` language of ragstore.
 
         Returns:
-            The hits by descending score; equal scores by ascending id. Scores have six decimals.
+            The passages by descending relevance, then by ascending id. A relevance has six decimals.
 
         Raises:
             DimensionMismatch: the vector has another dimension.
             InvalidRequest: the filter is not one of the language.
         """
 
-    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Hit]:
+    async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
         """Compare records with a vector.
 
         Args:
             vector: the vector of the question.
-            ids: at most `MAX_HITS` different ids. An id without a record is skipped.
+            ids: at most `MAX_PASSAGES` different ids. An id without a record is skipped.
 
         Returns:
-            The records as hits, in any order, with their vectors where the engine returns them.
+            The records as passages, in any order, with their vectors where the engine returns them.
 
         Raises:
             DimensionMismatch: the vector has another dimension.
@@ -143,7 +150,7 @@ class VectorStore(Protocol):
         """Delete records by their ids. An id without a record is skipped.
 
         Args:
-            ids: at most `MAX_HITS` ids, as `search` returned them.
+            ids: at most `MAX_PASSAGES` ids, as `search` returned them.
         """
 
     async def count(self, where: Where | None = None) -> int:
@@ -160,5 +167,5 @@ class VectorStore(Protocol):
 MAX_BATCH = 256
 """Maximum number of records of one `write` that are stored as a whole."""
 
-MAX_HITS = 1000
-"""Maximum number of hits of one `search`."""
+MAX_PASSAGES = 1000
+"""Maximum number of passages of one `search`."""

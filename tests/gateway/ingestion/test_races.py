@@ -289,8 +289,10 @@ async def test_an_interrupted_ingestion_continues_with_the_chunks_that_an_earlie
     await process.pipeline.run(await process.claim(base.id, interrupted=True))
     collection = await knowledge.collections.active(base.id)
     assert collection is not None
-    hits = await knowledge.collections.open(collection).search(np.ones(collection.dimension or 0, dtype=np.float32), 10)
-    assert sorted(hit.text for hit in hits) == ["ea", "t"]
+    passages = await knowledge.collections.open(collection).search(
+        np.ones(collection.dimension or 0, dtype=np.float32), 10
+    )
+    assert sorted(passage.text for passage in passages) == ["ea", "t"]
 
 
 async def test_an_ingestion_continues_with_the_vectors_that_an_earlier_version_has_recorded(
@@ -314,9 +316,9 @@ async def test_an_ingestion_continues_with_the_vectors_that_an_earlier_version_h
     process = IngestingProcess(knowledge, collections=collections)
     await process.pipeline.run(await process.claim(base.id, interrupted=True))
     assert (await documents.ingestion(base.id, accepted.id)).state == "completed"
-    hits = await collections.store.search(np.ones(256, dtype=np.float32), 100)
-    assert len([hit for hit in hits if hit.score == 1.0]) == BATCH
-    assert len(hits) > BATCH
+    passages = await collections.store.search(np.ones(256, dtype=np.float32), 100)
+    assert len([passage for passage in passages if passage.relevance == 1.0]) == BATCH
+    assert len(passages) > BATCH
 
 
 async def _nothing() -> None:

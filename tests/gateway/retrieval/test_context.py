@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ragstore_gateway.retrieval.context import CUT_MARK, Candidate, candidate, fit, formatted, search_results
-from ragstore_gateway.vector_stores.vector_store import Hit
+from ragstore_gateway.retrieval.context import CUT_MARK, fit, formatted, search_results
+from ragstore_gateway.vector_stores.vector_store import Passage
 from tests.support.hangs import ends
 
 
-def passage(base: str, text: str, score: float = 0.5) -> Candidate:
-    return candidate(base, Hit(f"{base}-{text[:9]}-{score}", text, score, {}))
+def passage(base: str, text: str, relevance: float = 0.5) -> Passage:
+    return Passage(f"{base}-{text[:9]}-{relevance}", text, relevance, {}, base=base)
 
 
-def texts(chosen: list[Candidate]) -> list[str]:
+def texts(chosen: list[Passage]) -> list[str]:
     return [each.text for each in chosen]
 
 
@@ -62,6 +62,12 @@ def test_only_a_best_passage_that_is_too_large_alone_is_cut() -> None:
     assert len(formatted(chosen)) <= 100
     assert texts(chosen)[0].startswith("aaaa")
     assert texts(chosen)[0].endswith(CUT_MARK)
+
+
+def test_a_passage_is_cut_to_the_maximum_that_its_escaped_lines_have() -> None:
+    [cut] = fit([passage("docs", "# heading\n" * 50, 0.9)], 100, ranked=False)
+    assert 80 <= len(formatted([cut])) <= 100
+    assert cut.text.endswith(CUT_MARK)
 
 
 def test_search_results_are_cut_at_the_maximum_and_have_no_headings() -> None:

@@ -20,7 +20,7 @@ from ragstore_gateway.retrieval import hybrid_search
 from ragstore_gateway.retrieval.calibration import MIN_SAMPLE
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult
-from ragstore_gateway.vector_stores.vector_store import Hit, Vector
+from ragstore_gateway.vector_stores.vector_store import Passage, Vector
 from tests.support.knowledge import Knowledge, knowledge_of
 
 FACTS: Final = [
@@ -66,8 +66,8 @@ async def found(
 
 
 def texts(result: BaseResult) -> list[str]:
-    """The texts of the hits."""
-    return [hit.text for hit in result.hits]
+    """The texts of the passages."""
+    return [passage.text for passage in result.passages]
 
 
 QUESTION: Final = "Trains at noon, art on Mondays, a cat, a budget, rain tomorrow: 7719?"
@@ -99,21 +99,21 @@ async def test_the_relevance_of_a_chunk_that_keywords_found_is_that_of_its_vecto
     words = await base_of(knowledge, "words", [*FACTS, PART], retrieval="keyword")
     vectors = await base_of(knowledge, "vectors", [*FACTS, PART], retrieval="vector")
     by_words, by_vectors = await found(knowledge, QUESTION, words, vectors, max_results=100)
-    expected = {hit.text: hit.score for hit in by_vectors.hits}
-    assert len(by_words.hits) > 3
-    for hit in by_words.hits:
-        assert hit.score == pytest.approx(expected[hit.text], abs=1e-6)
+    expected = {passage.text: passage.relevance for passage in by_vectors.passages}
+    assert len(by_words.passages) > 3
+    for passage in by_words.passages:
+        assert passage.relevance == pytest.approx(expected[passage.text], abs=1e-6)
 
 
 async def test_a_minimum_relevance_and_a_filter_hold_for_what_keywords_find(knowledge: Knowledge) -> None:
     base = await base_of(knowledge, "docs", [*FACTS, PART])
     [everything] = await found(knowledge, QUESTION, base, max_results=20)
-    [part] = [hit for hit in everything.hits if hit.text == PART]
+    [part] = [passage for passage in everything.passages if passage.text == PART]
     own: Where = {"document_id": part.metadata["document_id"]}
     assert texts((await found(knowledge, QUESTION, base, where=own))[0]) == [PART]
     others: Where = {"document_id": {"$ne": part.metadata["document_id"]}}
     assert PART not in texts((await found(knowledge, QUESTION, base, max_results=20, where=others))[0])
-    [limited] = await found(knowledge, QUESTION, base, max_results=20, min_score=part.score + 0.001)
+    [limited] = await found(knowledge, QUESTION, base, max_results=20, min_score=part.relevance + 0.001)
     assert FACTS[3] in texts(limited)
     assert PART not in texts(limited)
 
@@ -123,7 +123,7 @@ async def test_a_filter_is_applied_to_more_candidates_than_are_ranked(knowledge:
     base = await base_of(knowledge, "docs", ["kettles kettles"] * 100 + [rare], retrieval="keyword")
     [everything] = await found(knowledge, "kettles", base, max_results=200)
     assert texts(everything).index(rare) > hybrid_search.POOL
-    own: Where = {"document_id": everything.hits[-1].metadata["document_id"]}
+    own: Where = {"document_id": everything.passages[-1].metadata["document_id"]}
     assert texts((await found(knowledge, "kettles", base, where=own))[0]) == [rare]
 
 
@@ -135,9 +135,11 @@ async def test_a_chunk_that_its_index_has_lost_is_found_by_its_words(
     assert collection is not None
     store = knowledge.collections.open(collection)
 
-    async def search(vector: Vector, limit: int, *, min_score: float = 0.0, where: Where | None = None) -> list[Hit]:
-        hits = await type(store).search(store, vector, limit + 1, min_score=min_score, where=where)
-        return [hit for hit in hits if hit.text != PART][:limit]
+    async def search(
+        vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
+        passages = await type(store).search(store, vector, limit + 1, min_relevance=min_relevance, where=where)
+        return [passage for passage in passages if passage.text != PART][:limit]
 
     monkeypatch.setattr(store, "search", search)
     monkeypatch.setattr(knowledge.collections, "open", lambda _: store)
@@ -154,10 +156,10 @@ async def test_a_document_that_is_hidden_after_the_keyword_search_is_not_returne
     async def search(collection_id: str, question: str, limit: int) -> Ranked:
         nonlocal searches
         searches += 1
-        hits = await type(keywords).search(keywords, collection_id, question, limit)
+        passages = await type(keywords).search(keywords, collection_id, question, limit)
         async with knowledge.database.session() as session:
             await session.execute(sa.update(DocumentRow).values(current_revision=None))
-        return hits
+        return passages
 
     monkeypatch.setattr(keywords, "search", search)
     assert texts((await found(knowledge, PART, base))[0]) == []
@@ -171,8 +173,10 @@ async def test_the_ranks_of_bases_with_different_models_compare(knowledge: Knowl
     parts = await base_of(knowledge, "parts", [f"The {part} is broken." for part in "abcdefghij"] + [PART], **large)
     for question, best in ((PART, PART), (FACTS[0], FACTS[0])):
         results = await found(knowledge, question, facts, parts)
-        hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: hit.place)
-        assert hits[0].text == best
+        passages = sorted(
+            (passage for result in results for passage in result.passages), key=lambda passage: passage.place
+        )
+        assert passages[0].text == best
 
 
 async def test_a_collection_is_calibrated_by_its_first_questions(knowledge: Knowledge) -> None:
@@ -181,7 +185,7 @@ async def test_a_collection_is_calibrated_by_its_first_questions(knowledge: Know
     assert collection is not None
     store = knowledge.collections.open(collection)
     vector = (await knowledge.collections.embedder(collection).embed(["kettle"], "query"))[0]
-    cosines = [2 * hit.score - 1 for hit in await store.search(vector, 100)]
+    cosines = [2 * passage.relevance - 1 for passage in await store.search(vector, 100)]
     assert len(cosines) >= MIN_SAMPLE
     mean = sum(cosines) / len(cosines)
     deviation = (sum((cosine - mean) ** 2 for cosine in cosines) / len(cosines)) ** 0.5

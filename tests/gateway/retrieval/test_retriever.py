@@ -41,7 +41,7 @@ async def search(
 
 def texts(result: BaseResult) -> list[str]:
     assert result.error == ""
-    return [hit.text for hit in result.hits]
+    return [passage.text for passage in result.passages]
 
 
 def tei(url: str) -> dict[str, Any]:
@@ -53,10 +53,10 @@ async def test_a_base_returns_its_best_passages_first_within_its_limits(knowledg
         "docs", ["The kettle is blue.", "The warranty of the kettle lasts three years.", "Trains."], **MEMORY
     )
     assert texts((await search(knowledge, base))[0])[0] == "The warranty of the kettle lasts three years."
-    assert len((await search(knowledge, base, max_results=2))[0].hits) == 2
+    assert len((await search(knowledge, base, max_results=2))[0].passages) == 2
     strict = (await search(knowledge, base, min_score=0.9))[0]
     assert texts(strict) == ["The warranty of the kettle lasts three years."]
-    assert all(hit.score >= 0.9 for hit in strict.hits)
+    assert all(passage.relevance >= 0.9 for passage in strict.passages)
 
 
 async def test_bases_with_different_built_in_models_are_searched_together(knowledge: Knowledge) -> None:

@@ -24,13 +24,13 @@ from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, Inge
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery
 from ragstore_gateway.retrieval.visible_search import narrowed
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Hit, MetadataValue, Record, VectorStore
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, MetadataValue, Passage, Record, VectorStore
 from tests.support.ingestion import until
 from tests.support.knowledge import Knowledge, knowledge_of
 
 KETTLE: Final = "How long is the warranty of the kettle?"
 GOOD: Final = "Trains leave at noon."
-MANY: Final = MAX_HITS + 200
+MANY: Final = MAX_PASSAGES + 200
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ class Room:
         deadline = asyncio.get_running_loop().time() + 20
         [result] = await self.knowledge.retriever.search(Question(KETTLE), [query], deadline)
         assert result.error == ""
-        return [hit.text for hit in result.hits]
+        return [passage.text for passage in result.passages]
 
     async def chunks(self) -> int:
         """The number of chunks, once no removal runs."""
@@ -231,8 +231,8 @@ async def test_a_collection_that_the_database_does_not_list_loses_nothing(room: 
     assert await room.chunks() == 6
 
 
-def hit(document: str, revision: str, number: int = 0) -> Hit:
-    return Hit(f"{revision}-{number}", f"text of {revision}", 0.9, {"document_id": document, "revision": revision})
+def passage(document: str, revision: str, number: int = 0) -> Passage:
+    return Passage(f"{revision}-{number}", f"text of {revision}", 0.9, {"document_id": document, "revision": revision})
 
 
 class Publishing:
@@ -257,13 +257,13 @@ class Publishing:
         async with self.room.knowledge.database.session() as session:
             await session.execute(change)
 
-    async def fetch(self, limit: int, clause: Where | None) -> list[Hit]:
+    async def fetch(self, limit: int, clause: Where | None) -> list[Passage]:
         """Search. Afterwards, the next revision of the plan is complete and visible."""
         self.searches += 1
         excluded: Any = {} if clause is None else clause["revision"]
         hidden = excluded.get("$nin", [])
         found = [
-            hit(self.document, revision, number)
+            passage(self.document, revision, number)
             for revision, count in self.chunks.items()
             for number in range(count)
             if revision not in hidden and ("$in" not in excluded or revision in excluded["$in"])
@@ -301,7 +301,7 @@ async def test_an_excluded_revision_that_becomes_visible_is_found(room: Room) ->
         await session.execute(sa.update(DocumentRow).values(modified_on=datetime.now(UTC) - timedelta(hours=1)))
     publishing = Publishing(room, row.id, {"new": 50})
 
-    async def second(limit: int, clause: Where | None) -> list[Hit]:
+    async def second(limit: int, clause: Where | None) -> list[Passage]:
         if clause is not None and not publishing.plan and publishing.searches == 1:
             publishing.plan = [("new", 50)]
         return await publishing.fetch(limit, clause)

@@ -80,12 +80,12 @@ async def test_a_memory_of_qdrant_is_searched_where_it_is(
     assert await stores.open_linked("qdrant", parameters, "kb_x").describe() == CollectionInfo(3)
     opened = stores.open("qdrant", parameters, "kb_x", 3)
     found = await opened.search(QUERY, 2)
-    assert [hit.text for hit in found] == ["Text of near", "Text of middle"]
-    assert [hit.score for hit in found] == pytest.approx([expected("near"), expected("middle")], abs=1e-5)
+    assert [passage.text for passage in found] == ["Text of near", "Text of middle"]
+    assert [passage.relevance for passage in found] == pytest.approx([expected("near"), expected("middle")], abs=1e-5)
     assert found[0].metadata == {"url": "https://m.example/near", "chunk_ix": 1}
     filtered = await opened.search(QUERY, 2, where={"chunk_ix": {"$gte": 2}})
-    assert [hit.metadata["chunk_ix"] for hit in filtered] == [2, 3]
-    assert [hit.id for hit in await opened.compare(QUERY, [found[1].id])] == [found[1].id]
+    assert [passage.metadata["chunk_ix"] for passage in filtered] == [2, 3]
+    assert [passage.id for passage in await opened.compare(QUERY, [found[1].id])] == [found[1].id]
 
 
 async def test_a_collection_of_qdrant_that_does_not_exist_is_described_by_nothing(
@@ -120,8 +120,10 @@ async def test_a_collection_of_a_chroma_server_is_searched_where_it_is(
     parameters = {"baseUrl": url, "collection": name}
     assert await stores.open_linked("chroma", parameters, "kb_x").describe() == CollectionInfo(3)
     found = await stores.open("chroma", parameters, "kb_x", 3).search(QUERY, 3)
-    assert {hit.id: hit.score for hit in found} == pytest.approx({id: expected(id) for id in VECTORS}, abs=1e-5)
-    assert [hit.id for hit in found] == ["near", "middle", "far"]
+    assert {passage.id: passage.relevance for passage in found} == pytest.approx(
+        {id: expected(id) for id in VECTORS}, abs=1e-5
+    )
+    assert [passage.id for passage in found] == ["near", "middle", "far"]
 
 
 @pytest.mark.parametrize("engine", ["qdrant", "chroma"])

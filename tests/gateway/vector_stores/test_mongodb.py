@@ -21,7 +21,7 @@ async def atlas(request: pytest.FixtureRequest, mongodb: MongodbServer) -> Async
         yield store
 
 
-async def test_deleted_records_in_the_index_displace_no_hits(atlas: VectorStore) -> None:
+async def test_deleted_records_in_the_index_displace_no_passages(atlas: VectorStore) -> None:
     await atlas.write([record(number, 0.9 - number / 100, old=number < 20) for number in range(30)])
     await atlas.delete({"old": True})
     assert numbers(await atlas.search(QUESTION, 5)) == [20, 21, 22, 23, 24]

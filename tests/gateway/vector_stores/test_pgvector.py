@@ -73,8 +73,8 @@ async def test_a_filter_that_the_index_gives_up_on_finds_all_of_its_records(post
             "format('[%s,%s,0,0]', cos(i / 1000.0), sin(i / 1000.0))::vector FROM generate_series(1, 2000) AS i",
         )
         execute(postgres_url, f'ANALYZE "{table}"')
-        hits = await store.search(QUESTION, 10, where={"rank": {"$gt": 1994}})
-        assert numbers(hits) == [1995, 1996, 1997, 1998, 1999, 2000]
+        passages = await store.search(QUESTION, 10, where={"rank": {"$gt": 1994}})
+        assert numbers(passages) == [1995, 1996, 1997, 1998, 1999, 2000]
 
 
 @pytest.mark.parametrize(("dimension", "type_"), [(2000, "vector"), (3072, "halfvec"), (4001, None)])
@@ -92,7 +92,7 @@ async def test_vectors_of_up_to_4000_dimensions_have_an_index(
         expected = (1 + unit @ unit[0]) / 2
         order = np.argsort(-expected, kind="stable")[:3]
         assert numbers(found) == order.tolist()
-        assert [hit.score for hit in found] == pytest.approx(expected[order], abs=2e-6)
+        assert [passage.relevance for passage in found] == pytest.approx(expected[order], abs=2e-6)
         assert numbers(await store.search(vectors[0], 3, where={"n": {"$gt": 3}})) == [4]
     indexes = [str(row[0]) for row in execute(postgres_url, "SELECT indexdef FROM pg_indexes WHERE indexdef ~ 'hnsw'")]
     assert [f"{type_}_ip_ops" in each for each in indexes] == ([True] if type_ else [])

@@ -8,7 +8,7 @@ from ragstore.kit.errors import InvalidRequest
 from ragstore_client import Where
 from ragstore_gateway.vector_stores.conformance.records import QUESTION, numbers, record, record_id, vector
 from ragstore_gateway.vector_stores.conformance.suite import Suite
-from ragstore_gateway.vector_stores.vector_store import MAX_BATCH, MAX_HITS, MetadataValue, Record, VectorStore
+from ragstore_gateway.vector_stores.vector_store import MAX_BATCH, MAX_PASSAGES, MetadataValue, Record, VectorStore
 
 VALUES: dict[int, MetadataValue] = {1: 3, 2: 3.0, 3: 3.5, 4: "3", 5: True, 6: -2, 7: "x", 8: False, 9: 2**60}
 """The value of the key `n` of each record. The record 10 has no such key."""
@@ -80,7 +80,7 @@ class Filtering(Suite):
     # The driver of Elasticsearch passes the body as bytes. aiohttp warns from 1 MiB on.
     @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
     async def test_excluded_values_never_hide_the_others_however_many_are_nearer(self, store: VectorStore) -> None:
-        near = [record(number, 0.9, revision="r2") for number in range(1, MAX_HITS + 100)]
+        near = [record(number, 0.9, revision="r2") for number in range(1, MAX_PASSAGES + 100)]
         for first in range(0, len(near), MAX_BATCH):
             await store.write(near[first : first + MAX_BATCH])
         no_revision = Record(record_id(9001), "foreign", vector(0.3), {"source": "s"})
@@ -91,7 +91,7 @@ class Filtering(Suite):
 
     async def test_filter_and_minimum_score_apply_together(self, store: VectorStore) -> None:
         await store.write([record(1, 0.9, a=1), record(2, 0.8, a=2), record(3, 0.1, a=1)])
-        assert numbers(await store.search(QUESTION, 10, min_score=0.6, where={"a": 1})) == [1]
+        assert numbers(await store.search(QUESTION, 10, min_relevance=0.6, where={"a": 1})) == [1]
 
     @pytest.mark.parametrize(
         ("where", "path"),

@@ -35,8 +35,8 @@ def record(number: int, cosine: float = 0.5, text: str = "", **metadata: Metadat
 
 
 def numbers(found: Sequence[object]) -> list[int]:
-    """The numbers of records or hits."""
-    return [UUID(getattr(each, "id")).int for each in found]  # noqa: B009  # records and hits have no common base
+    """The numbers of records or passages."""
+    return [UUID(getattr(each, "id")).int for each in found]  # noqa: B009  # records and passages have no common base
 
 
 QUESTION: Vector = vector(1.0)

@@ -77,6 +77,8 @@ class Removal(Suite):
         await store.write([record(1, 0.5, "kept", page=1)])
         again = await engine.open(collection)
         await again.create()
-        found = [(hit.text, hit.score, hit.metadata["page"]) for hit in await again.search(QUESTION, 5)]
+        found = [
+            (passage.text, passage.relevance, passage.metadata["page"]) for passage in await again.search(QUESTION, 5)
+        ]
         assert found == ([] if not engine.is_durable else [("kept", 0.75, 1)])
         assert await again.count() == len(found)

@@ -8,7 +8,7 @@ import pytest
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.vector_stores.conformance.records import DIMENSION, QUESTION, numbers, record, record_id, vector
 from ragstore_gateway.vector_stores.conformance.suite import Suite, Target
-from ragstore_gateway.vector_stores.vector_store import MAX_HITS, Record, VectorStore
+from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, Record, VectorStore
 
 
 class Searching(Suite):
@@ -16,24 +16,24 @@ class Searching(Suite):
 
     async def test_scores_are_relevance_from_0_to_1(self, store: VectorStore) -> None:
         await store.write([record(1, 1.0), record(2, 0.2), record(3, 0.0), record(4, -0.6), record(5, -1.0)])
-        assert [hit.score for hit in await store.search(QUESTION, 5)] == [1.0, 0.6, 0.5, 0.2, 0.0]
+        assert [passage.relevance for passage in await store.search(QUESTION, 5)] == [1.0, 0.6, 0.5, 0.2, 0.0]
 
     async def test_lengths_of_vectors_do_not_change_scores(self, store: VectorStore) -> None:
         long = Record(record_id(1), "long", vector(0.6) * 50, {"document_id": "d"})
         await store.write([long, record(2, 0.5)])
-        assert [hit.score for hit in await store.search(QUESTION * 7, 5)] == [0.8, 0.75]
+        assert [passage.relevance for passage in await store.search(QUESTION * 7, 5)] == [0.8, 0.75]
 
     async def test_a_zero_vector_is_unrelated_to_everything(self, store: VectorStore) -> None:
         zeros = np.zeros(DIMENSION, dtype=np.float32)
         await store.write(
             [Record(record_id(1), "nothing", zeros, {"document_id": "d"}), record(2, 0.2), record(3, -0.2)]
         )
-        assert [(hit.id, hit.score) for hit in await store.search(QUESTION, 5)] == [
+        assert [(passage.id, passage.relevance) for passage in await store.search(QUESTION, 5)] == [
             (record_id(2), 0.6),
             (record_id(1), 0.5),
             (record_id(3), 0.4),
         ]
-        assert [hit.score for hit in await store.search(zeros, 5)] == [0.5, 0.5, 0.5]
+        assert [passage.relevance for passage in await store.search(zeros, 5)] == [0.5, 0.5, 0.5]
 
     async def test_the_order_is_by_score_and_then_by_id(self, store: VectorStore) -> None:
         cosines = {7: 0.3, 3: 0.8, 9: 0.3, 1: 0.3, 5: -0.4, 2: 0.8}
@@ -50,38 +50,38 @@ class Searching(Suite):
     async def test_the_order_is_that_of_the_exact_cosines(self, store: VectorStore) -> None:
         cosines = np.linspace(-0.99, 0.99, 200)
         await store.write([record(number, cosine) for number, cosine in enumerate(cosines)])
-        hits = await store.search(QUESTION, 50)
-        assert numbers(hits) == list(range(199, 149, -1))
-        assert [hit.score for hit in hits] == pytest.approx((1 + cosines[:149:-1]) / 2, abs=2e-6)
+        passages = await store.search(QUESTION, 50)
+        assert numbers(passages) == list(range(199, 149, -1))
+        assert [passage.relevance for passage in passages] == pytest.approx((1 + cosines[:149:-1]) / 2, abs=2e-6)
 
     async def test_hits_below_the_minimum_score_are_omitted(self, store: VectorStore) -> None:
         await store.write([record(1, 0.9), record(2, 0.2), record(3, 0.1999), record(4, -0.5)])
-        assert numbers(await store.search(QUESTION, 10, min_score=0.6)) == [1, 2]
-        assert numbers(await store.search(QUESTION, 10, min_score=0.95)) == [1]
-        assert await store.search(QUESTION, 10, min_score=0.96) == []
+        assert numbers(await store.search(QUESTION, 10, min_relevance=0.6)) == [1, 2]
+        assert numbers(await store.search(QUESTION, 10, min_relevance=0.95)) == [1]
+        assert await store.search(QUESTION, 10, min_relevance=0.96) == []
 
     async def test_a_limit_above_the_maximum_counts_as_the_maximum(self, store: VectorStore) -> None:
         await store.write([record(1), record(2)])
-        assert numbers(await store.search(QUESTION, MAX_HITS + 5)) == [1, 2]
+        assert numbers(await store.search(QUESTION, MAX_PASSAGES + 5)) == [1, 2]
 
     async def test_a_question_of_another_dimension_is_an_error(self, store: VectorStore) -> None:
         with pytest.raises(DimensionMismatch):
             await store.search(np.ones(DIMENSION + 1, dtype=np.float32), 5)
 
-    async def test_an_empty_collection_has_no_hits(self, store: VectorStore) -> None:
+    async def test_an_empty_collection_has_no_passages(self, store: VectorStore) -> None:
         assert await store.search(QUESTION, 5) == []
         assert await store.count() == 0
 
     async def test_records_are_compared_by_their_ids_with_the_scores_of_a_search(self, store: VectorStore) -> None:
         await store.write([record(number, number / 10, f"text {number}", page=number) for number in range(6)])
-        searched = {hit.id: hit for hit in await store.search(QUESTION, 10)}
+        searched = {passage.id: passage for passage in await store.search(QUESTION, 10)}
         compared = await store.compare(QUESTION, [record_id(1), record_id(4), record_id(99)])
-        assert {hit.id for hit in compared} == {record_id(1), record_id(4)}
+        assert {passage.id for passage in compared} == {record_id(1), record_id(4)}
         assert len(compared) == 2
-        for hit in compared:
-            expected = searched[hit.id]
-            assert (hit.text, hit.metadata) == (expected.text, expected.metadata)
-            assert hit.score == pytest.approx(expected.score, abs=2e-6)
+        for passage in compared:
+            expected = searched[passage.id]
+            assert (passage.text, passage.metadata) == (expected.text, expected.metadata)
+            assert passage.relevance == pytest.approx(expected.relevance, abs=2e-6)
 
     async def test_nothing_is_compared_in_a_collection_that_does_not_exist_or_without_ids(
         self, engine: Target, store: VectorStore, collection: str

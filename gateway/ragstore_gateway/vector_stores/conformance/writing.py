@@ -41,15 +41,15 @@ class Writing(Suite):
         await other.create()
         await other.write([record(1, 0.9, "other")])
         await store.write([record(1, 0.5, "own")])
-        assert [hit.text for hit in await store.search(QUESTION, 10)] == ["own"]
+        assert [passage.text for passage in await store.search(QUESTION, 10)] == ["own"]
         await other.drop()
         assert await store.count() == 1
 
     async def test_a_written_record_is_found_with_its_text_and_its_metadata(self, store: VectorStore) -> None:
         await store.write([record(1, 0.6, "The boiler.", page=3, ratio=0.5, checked=True, heading="Heating")])
-        [hit] = await store.search(QUESTION, 5)
-        assert (hit.id, hit.text, hit.score) == (record_id(1), "The boiler.", 0.8)
-        assert hit.metadata == {
+        [passage] = await store.search(QUESTION, 5)
+        assert (passage.id, passage.text, passage.relevance) == (record_id(1), "The boiler.", 0.8)
+        assert passage.metadata == {
             "document_id": "d1",
             "revision": "r1",
             "page": 3,
@@ -57,14 +57,14 @@ class Writing(Suite):
             "checked": True,
             "heading": "Heating",
         }
-        assert hit.metadata["checked"] is True
+        assert passage.metadata["checked"] is True
 
     async def test_a_record_replaces_the_one_with_its_id_as_a_whole(self, store: VectorStore) -> None:
         await store.write([record(1, 0.1, "old", page=3), record(2, 0.5)])
         await store.write([record(1, 0.9, "new", section="a")])
-        hits = await store.search(QUESTION, 5)
-        assert [(hit.text, hit.score) for hit in hits] == [("new", 0.95), ("text 2", 0.75)]
-        assert hits[0].metadata == {"document_id": "d1", "revision": "r1", "section": "a"}
+        passages = await store.search(QUESTION, 5)
+        assert [(passage.text, passage.relevance) for passage in passages] == [("new", 0.95), ("text 2", 0.75)]
+        assert passages[0].metadata == {"document_id": "d1", "revision": "r1", "section": "a"}
         assert await store.count() == 2
 
     async def test_a_vector_of_another_dimension_stores_nothing(self, store: VectorStore) -> None:
@@ -86,15 +86,15 @@ class Writing(Suite):
     async def test_texts_and_metadata_may_have_any_characters(self, store: VectorStore) -> None:
         text = "Grüße 你好 👩‍👩‍👧 \u202e \n\t\"'\\ %s $1 {}"
         await store.write([record(1, 0.5, text, **{"naïve.key $x": text})])
-        [hit] = await store.search(QUESTION, 5, where={"naïve.key $x": text})
-        assert hit.text == text
-        assert hit.metadata["naïve.key $x"] == text
+        [passage] = await store.search(QUESTION, 5, where={"naïve.key $x": text})
+        assert passage.text == text
+        assert passage.metadata["naïve.key $x"] == text
 
     async def test_a_nul_character_in_one_text_does_not_fail_the_batch(self, store: VectorStore) -> None:
         await store.write([record(1, 0.9, "a\0b", title="c\0d"), record(2, 0.5)])
-        hits = await store.search(QUESTION, 5)
-        assert numbers(hits) == [1, 2]
-        assert len(hits[0].text) == 3
+        passages = await store.search(QUESTION, 5)
+        assert numbers(passages) == [1, 2]
+        assert len(passages[0].text) == 3
 
     # The driver of Elasticsearch passes the body as bytes. aiohttp warns from 1 MiB on.
     @pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
