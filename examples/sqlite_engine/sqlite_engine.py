@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from ragstore_gateway.vector_stores.engine import Engine
-from ragstore_gateway.vector_stores.store_parameters import Parameters
+from ragstore_gateway.engines.engine import Engine
+from ragstore_gateway.engines.store_parameters import Parameters
 
 
 class SqliteParameters(Parameters, frozen=True, kw_only=True, rename="camel"):

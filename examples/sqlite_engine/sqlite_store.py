@@ -14,14 +14,14 @@ import numpy as np
 
 from ragstore.filters import where as language
 from ragstore_client import Where
+from ragstore_gateway.engines import filters
+from ragstore_gateway.engines.engine import Adapter
+from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, MetadataValue, Passage, Record, Vector
+from ragstore_gateway.engines.failures import StoreErrors, dimension_mismatch
+from ragstore_gateway.engines.ranking import cosine_relevance, ranked
+from ragstore_gateway.engines.shared_client import Secrets, SharedClient
+from ragstore_gateway.engines.vectors import unit_matrix, unit_vector
 from ragstore_gateway.secrets.secret_references import SecretReferences
-from ragstore_gateway.vector_stores import filters
-from ragstore_gateway.vector_stores.engine import Adapter
-from ragstore_gateway.vector_stores.failures import StoreErrors, dimension_mismatch
-from ragstore_gateway.vector_stores.ranking import cosine_relevance, ranked
-from ragstore_gateway.vector_stores.shared_client import Secrets, SharedClient
-from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, MetadataValue, Passage, Record, Vector
-from ragstore_gateway.vector_stores.vectors import unit_matrix, unit_vector
 from sqlite_engine import SqliteParameters
 
 TABLES = """
@@ -41,7 +41,7 @@ class Database:
 
 
 class SqliteStore:
-    """A collection in SQLite. See `VectorStore`.
+    """A collection in SQLite. See `EngineCollection`.
 
     Args:
         collection: its name.

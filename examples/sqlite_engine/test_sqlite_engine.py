@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragstore_gateway.vector_stores.conformance import Conformance, Target
+from ragstore_gateway.engines.conformance import Conformance, Target
 
 
 @pytest.fixture(scope="session")

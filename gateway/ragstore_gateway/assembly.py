@@ -23,6 +23,7 @@ from ragstore_gateway.conversations.assembly import Conversations
 from ragstore_gateway.conversations.routes import delete_conversation, get_conversation, list_audit_entries
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.engines.assembly import Engines
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
@@ -40,7 +41,6 @@ from ragstore_gateway.sources.runs import Runs
 from ragstore_gateway.sources.upload_kind import upload_kind
 from ragstore_gateway.sources.web_kind import SourceFetching
 from ragstore_gateway.store.store import Store
-from ragstore_gateway.vector_stores.vector_stores import VectorStores
 from ragstore_gateway.web.assembly import fetch_rules, url_check
 
 
@@ -73,7 +73,7 @@ class KnowledgeServices:
 
     Attributes:
         database: the gateway's state.
-        vector_stores: opens collections of vector stores.
+        engines: opens collections of engines.
         ingestion: ingests documents.
         sources: keeps knowledge bases in step with websites and uploaded files.
         source_files: the uploaded files.
@@ -89,7 +89,7 @@ class KnowledgeServices:
         )
         self.assistants = Configurations(self.database, "assistants", Assistant)
         access = store.access
-        self.vector_stores = VectorStores(
+        self.engines = Engines(
             embeddings.secrets, store.client, ragstore_problem=lambda: "" if access is None else access.problem
         )
         self.ingestion = Ingestion(
@@ -97,7 +97,7 @@ class KnowledgeServices:
             self.database,
             self.knowledge_bases,
             embeddings,
-            self.vector_stores,
+            self.engines,
             extractor,
             partial(store.permits, writes=True),
         )
@@ -125,7 +125,7 @@ class KnowledgeServices:
         )
         validator = KnowledgeBaseValidator(
             embeddings.check,
-            self.vector_stores.check,
+            self.engines.check,
             url_check(fetch_rules(settings)),
             LinkCheck(store, settings).faults,
         )
@@ -190,7 +190,7 @@ class KnowledgeServices:
         async with (
             self.database.running(),
             self._defaults.running(),
-            self.vector_stores.running(),
+            self.engines.running(),
             self.ingestion.running(),
             self._fetching.running(),
             self.sources.running(),

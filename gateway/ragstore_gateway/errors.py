@@ -43,7 +43,7 @@ class InsufficientStorage(DatabaseUnavailable):
 
 
 class CollectionMissing(StoreUnavailable):
-    """The collection that vectors are written to does not exist in the vector store."""
+    """The collection that vectors are written to does not exist in the engine."""
 
     title: ClassVar[str] = "Collection missing"
 
@@ -57,7 +57,7 @@ class OtherEmbeddingModel(Conflict):
 
 
 class DriverMissing(NotConfigured):
-    """The driver of a vector store is not installed."""
+    """The driver of an engine is not installed."""
 
     title: ClassVar[str] = "Driver missing"
 

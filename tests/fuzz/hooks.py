@@ -129,7 +129,7 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
         if operation == "createVectorStoreFileBatch":
             valid["file_ids"] = valid.get("file_ids") or ["file-1"]
     if operation == "queryKnowledgeBase":
-        # Filters are checked by the vector store.
+        # Filters are checked by the engine.
         valid["where"] = {"layer": "chunk"}
     if operation == "deleteDocumentsByBody" and not valid.get("ids"):
         # A filter such as {"$and": [{}]} selects everything, which a deletion rejects.

@@ -12,10 +12,10 @@ import pytest
 
 from ragstore_client import AsyncClient
 from ragstore_gateway.embeddings.providers.declared import PROVIDERS
+from ragstore_gateway.engines.assembly import Engines
+from ragstore_gateway.engines.engine import Adapter
+from ragstore_gateway.engines.engines import ENGINES
 from ragstore_gateway.secrets.secret_references import SecretReferences
-from ragstore_gateway.vector_stores.engine import Adapter
-from ragstore_gateway.vector_stores.engines import ENGINES
-from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -89,8 +89,8 @@ print(embeddings.set_default(settings.provider, {}).name)
 """
 
 ENGINE = """
-from ragstore_gateway.vector_stores.engine import Engine
-from ragstore_gateway.vector_stores.store_parameters import Parameters
+from ragstore_gateway.engines.engine import Engine
+from ragstore_gateway.engines.store_parameters import Parameters
 
 class WeaviateParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
     port: int = 8080
@@ -99,9 +99,9 @@ WEAVIATE = Engine("weaviate", WeaviateParameters, "weaviate_store")
 """
 
 ADAPTER = """
-from ragstore_gateway.vector_stores.engine import Adapter
-from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
-from ragstore_gateway.vector_stores.shared_client import SharedClient
+from ragstore_gateway.engines.engine import Adapter
+from ragstore_gateway.engines.in_memory_store import InMemoryStore
+from ragstore_gateway.engines.shared_client import SharedClient
 
 async def connected(values): return {}
 
@@ -117,7 +117,7 @@ ADAPTER = Adapter(connect, opened)
 
 USE_ENGINE = """
 declare(
-    "ragstore_gateway.vector_stores.engines",
+    "ragstore_gateway.engines.engines",
     '    Engine("in-memory", InMemoryParameters),\\n',
     "    WEAVIATE,\\n",
     "from weaviate_engine import WEAVIATE\\n",
@@ -128,11 +128,11 @@ CHECK_ENGINE = """
 import asyncio
 from ragstore_client import AsyncClient
 from ragstore_gateway.secrets.secret_references import SecretReferences
-from ragstore_gateway.vector_stores.vector_stores import VectorStores
+from ragstore_gateway.engines.assembly import Engines
 
 assert_selectable("storeType", "weaviate", "WeaviateParameters")
 msgspec.convert({"store_type": "weaviate"}, NewVectorStore)
-stores = VectorStores(SecretReferences({}), AsyncClient("http://127.0.0.1:1", api_key=None))
+stores = Engines(SecretReferences({}), AsyncClient("http://127.0.0.1:1", api_key=None))
 stores.check("weaviate", {"port": "1234"})
 store = stores.open("weaviate", {"port": "1234"}, "kb-1", 4)
 assert "weaviate_store" not in sys.modules
@@ -169,7 +169,7 @@ def test_the_module_of_an_engine_has_its_adapter(module: str) -> None:
 @pytest.mark.parametrize("name", [name for name, each in ENGINES.items() if not each.module])
 async def test_an_engine_without_a_module_is_opened_by_the_gateway_itself(name: str) -> None:
     async with AsyncClient("http://127.0.0.1:1", api_key=None) as client:
-        assert VectorStores(SecretReferences({}), client).open(name, {}, "kb-1", 4) is not None
+        assert Engines(SecretReferences({}), client).open(name, {}, "kb-1", 4) is not None
 
 
 def test_the_declared_extras_are_those_of_the_distribution() -> None:
@@ -183,7 +183,7 @@ def test_the_declared_extras_are_those_of_the_distribution() -> None:
 
 
 def test_the_page_lists_every_engine_with_its_extra() -> None:
-    rows = [line for line in (DOCS / "vector-stores.md").read_text().splitlines() if line.startswith("| `")]
+    rows = [line for line in (DOCS / "engines.md").read_text().splitlines() if line.startswith("| `")]
     for engine in ENGINES.values():
         [row] = [row for row in rows if row.startswith(f"| `{engine.name}`") and len(row.split(" | ")) == 4]
         assert not engine.extra or f"extra `{engine.extra}`" in row

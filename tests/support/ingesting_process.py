@@ -70,7 +70,7 @@ class IngestingProcess:
         texts = TextTools(PlainExtractor(), splitter or LocalSplitter())
         shared = SharedIngestion(collections, self.publication, texts, lambda: True)
         recorded = RecordedIngestion(database, collections, self.publication, texts, Retries(600), lambda: True)
-        removals = Removals(database, knowledge.vector_stores)
+        removals = Removals(database, knowledge.engines)
         self.pipeline = Pipeline(self.publication, removals, shared, recorded)
 
     async def claim(self, base_id: str, *, interrupted: bool = False) -> Sequence[ClaimedDocument]:

@@ -19,6 +19,8 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.engines.assembly import Engines
+from ragstore_gateway.engines.engine_collection import MetadataValue, Record
 from ragstore_gateway.ingestion.collections import Collections, collection_of
 from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.revisions import Revisions
@@ -30,8 +32,6 @@ from ragstore_gateway.retrieval.hybrid_search import HybridSearch
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
 from ragstore_gateway.retrieval.visible_search import VisibleSearch
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.vector_stores.vector_store import MetadataValue, Record
-from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 
 class Knowledge:
@@ -45,12 +45,12 @@ class Knowledge:
     def __init__(self, database: Database, store: AsyncClient, settings: Settings | None = None) -> None:
         self.database = database
         self.embeddings: Embeddings = create_embeddings(settings or Settings())
-        self.vector_stores = VectorStores(self.embeddings.secrets, store)
-        self.collections = Collections(database, self.embeddings, self.vector_stores)
+        self.engines = Engines(self.embeddings.secrets, store)
+        self.collections = Collections(database, self.embeddings, self.engines)
         self.bases = Configurations(database, "rags", KnowledgeBase)
         self.assistants = Configurations(database, "assistants", Assistant)
         self.linked = LinkedCollections(
-            database, self.bases, self.embeddings, self.vector_stores, self.collections, lambda _: True
+            database, self.bases, self.embeddings, self.engines, self.collections, lambda _: True
         )
         self.revisions = Revisions(database)
         self.visible_search = VisibleSearch(self.revisions)

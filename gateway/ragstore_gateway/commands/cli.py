@@ -21,10 +21,10 @@ from ragstore_gateway.commands.audit import audit_commands
 from ragstore_gateway.commands.evaluate import evaluate
 from ragstore_gateway.commands.ingest import ingest
 from ragstore_gateway.commands.kb.commands import kb
+from ragstore_gateway.engines.engine import EngineInvalid
+from ragstore_gateway.engines.engines import check_installed
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings, variable
-from ragstore_gateway.vector_stores.engine import EngineInvalid
-from ragstore_gateway.vector_stores.engines import check_installed
 
 
 def loaded_settings() -> Settings:

@@ -10,7 +10,7 @@ import msgspec
 
 from ragstore_gateway.configurations.source import Source, WebSource
 from ragstore_gateway.embeddings.providers.declared import PROVIDERS
-from ragstore_gateway.vector_stores.engines import ENGINES
+from ragstore_gateway.engines.engines import ENGINES
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

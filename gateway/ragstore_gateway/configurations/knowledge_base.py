@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from ragstore_gateway.configurations.name_characters import NEW_NAME
 from ragstore_gateway.configurations.source import MAX_SOURCES, Source
 from ragstore_gateway.embeddings.providers.declared import EmbeddingProvider
+from ragstore_gateway.engines.engines import StoreType
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
-from ragstore_gateway.vector_stores.engines import StoreType
 
 Parameters: TypeAlias = dict[str, Any]
 """Parameters whose names and types depend on another field; `ragstore_gateway.secrets.parameters` checks them."""
@@ -45,7 +45,7 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     embedding_parameters: Annotated[
         Parameters, Meta(description="Parameters of the provider. Secrets are references, such as `${env:NAME}`.")
     ] = {}
-    store_type: Annotated[StoreType, Meta(description="Vector store.")] = "ragstore"
+    store_type: Annotated[StoreType, Meta(description="Engine.")] = "ragstore"
     store_parameters: Annotated[
         Parameters, Meta(description="Parameters of the store. Secrets are references, such as `${env:NAME}`.")
     ] = {}

@@ -48,7 +48,7 @@ class KnowledgeBaseValidator:
 
     Args:
         provider: checks the parameters of a provider of embeddings.
-        store: checks the parameters of a vector store.
+        store: checks the parameters of an engine.
         url: checks a URL that the gateway is to fetch, at a path; it raises `InvalidRequest`.
         link: checks the existing collection that a base names; see `LinkCheck.faults`.
     """

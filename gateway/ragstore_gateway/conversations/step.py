@@ -32,7 +32,7 @@ class KnowledgeBaseTrace(Struct, frozen=True, rename="camel", kw_only=True):
     id: Annotated[str | UnsetType, Meta(description="Its id.")] = UNSET
     version: Annotated[int | UnsetType, Meta(description="Version of its configuration.")] = UNSET
     provider: Annotated[str | UnsetType, Meta(description="Provider of embeddings.")] = UNSET
-    store_type: Annotated[str | UnsetType, Meta(description="Vector store.")] = UNSET
+    store_type: Annotated[str | UnsetType, Meta(description="Engine.")] = UNSET
     max_results: Annotated[int | UnsetType, Meta(description="Maximum number of passages.")] = UNSET
     min_score: Annotated[float | UnsetType, Meta(description="Minimum relevance.")] = UNSET
     retrieved_count: Annotated[int | UnsetType, Meta(description="Number of passages found.")] = UNSET

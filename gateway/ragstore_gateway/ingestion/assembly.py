@@ -12,6 +12,7 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.engines.assembly import Engines
 from ragstore_gateway.errors import DatabaseUnavailable, QueueFull
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
@@ -35,7 +36,6 @@ from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.text_tools import TextTools
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.splitter_pool import Splitter
-from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 POLL_SECONDS: Final = 2.0
 """How often the queue is read. Documents that this process accepts are ingested immediately."""
@@ -53,7 +53,7 @@ class Ingestion:
     Args:
         bases: the configurations of all bases.
         embeddings: makes embedders.
-        vector_stores: opens collections.
+        engines: opens collections.
         extractor: extracts texts.
         may_write: whether the caller of the current request may write an existing collection of the store.
 
@@ -71,16 +71,16 @@ class Ingestion:
         database: Database,
         bases: Configurations[KnowledgeBase],
         embeddings: Embeddings,
-        vector_stores: VectorStores,
+        engines: Engines,
         extractor: Extractor,
         may_write: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
         self.documents = Documents(database, self.acceptance)
         self._groups = GroupAcceptance(self.documents)
-        self.collections = Collections(database, embeddings, vector_stores, settings.collection_prefix)
-        self.linked = LinkedCollections(database, bases, embeddings, vector_stores, self.collections, may_write)
-        self._removals = Removals(database, vector_stores)
+        self.collections = Collections(database, embeddings, engines, settings.collection_prefix)
+        self.linked = LinkedCollections(database, bases, embeddings, engines, self.collections, may_write)
+        self._removals = Removals(database, engines)
         leases = self.leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter.from_settings(settings)
         texts = TextTools(extractor, self._splitter)

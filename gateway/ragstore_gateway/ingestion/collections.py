@@ -1,4 +1,4 @@
-"""`Collections`: which collection of a vector store has the chunks of a knowledge base."""
+"""`Collections`: which collection of an engine has the chunks of a knowledge base."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.engines.assembly import Engines
+from ragstore_gateway.engines.engine_collection import EngineCollection
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.ingestion.tables import CollectionRow
 from ragstore_gateway.secrets.secret_references import REFERENCE
 from ragstore_gateway.splitting.chunk import Chunking
-from ragstore_gateway.vector_stores.vector_store import VectorStore
-from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 ACTIVE: Final = "active"
 BUILDING: Final = "building"
@@ -33,12 +33,12 @@ class Collection:
     """A collection, with the configuration that its chunks were made with.
 
     Attributes:
-        id: its name in the vector store.
+        id: its name in the engine.
         base_id: the knowledge base.
         state: `active` if searches use it, `building` if it does not have every document yet.
         provider: provider of its embeddings.
         embedding_parameters: the provider's parameters.
-        store_type: its vector store.
+        store_type: its engine.
         store_parameters: the store's parameters.
         chunking: how its texts were split.
         dimension: the dimension of its vectors; None as long as it has none.
@@ -65,17 +65,15 @@ class Collections:
 
     Args:
         embeddings: makes embedders.
-        vector_stores: opens collections.
+        engines: opens collections.
         prefix: the prefix of the names of collections.
     """
 
-    def __init__(
-        self, database: Database, embeddings: Embeddings, vector_stores: VectorStores, prefix: str = "kb_"
-    ) -> None:
+    def __init__(self, database: Database, embeddings: Embeddings, engines: Engines, prefix: str = "kb_") -> None:
         self._prefix = prefix
         self._database = database
         self._embeddings = embeddings
-        self._vector_stores = vector_stores
+        self._engines = engines
 
     async def active(self, base_id: str) -> Collection | None:
         """The collection that searches of a knowledge base use. It may be older than the base's current version.
@@ -107,9 +105,9 @@ class Collections:
         """
         return self._embeddings.of(collection.provider, collection.embedding_parameters)
 
-    def open(self, collection: Collection) -> VectorStore:
+    def open(self, collection: Collection) -> EngineCollection:
         """Open a collection that has a dimension."""
-        return self._vector_stores.open(
+        return self._engines.open(
             collection.store_type, collection.store_parameters, collection.id, collection.dimension or 0
         )
 
@@ -187,7 +185,7 @@ class Collections:
         if base.collection:
             return hashlib.sha256(msgspec.json.encode([base.store_type, base.collection])).hexdigest()
         embedding = self._embeddings.validate(base.embedding_provider, base.embedding_parameters)
-        store = self._vector_stores.validate(base.store_type, base.store_parameters)
+        store = self._engines.validate(base.store_type, base.store_parameters)
         parts = [
             base.embedding_provider,
             _without_secrets(msgspec.to_builtins(embedding)),

@@ -12,12 +12,12 @@ import structlog
 
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, MAX_PASSAGES, REVISION_KEY, Passage
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.tables import CollectionDocumentRow
 from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.keywords.keyword_index import IndexedChunk, put_keywords
 from ragstore_gateway.keywords.words import words
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_PASSAGES, REVISION_KEY, Passage
 
 BATCH: Final = 50
 RUN_SECONDS: Final = 2.0
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 class KeywordBackfill:
-    """Reads the chunks from the vector stores, whose texts are the ones that searches return.
+    """Reads the chunks from the engines, whose texts are the ones that searches return.
 
     Args:
         collections: the collections of all bases.

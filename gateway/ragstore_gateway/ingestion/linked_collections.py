@@ -16,12 +16,12 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
+from ragstore_gateway.engines.assembly import Engines
+from ragstore_gateway.engines.linked_collection import CollectionInfo, read_only
+from ragstore_gateway.engines.linked_store import SharedStore
 from ragstore_gateway.errors import OtherEmbeddingModel
 from ragstore_gateway.ingestion.collections import ACTIVE, Collection, Collections, live_collections
 from ragstore_gateway.ingestion.transactions import lock_base
-from ragstore_gateway.vector_stores.linked_collection import CollectionInfo, read_only
-from ragstore_gateway.vector_stores.linked_store import SharedStore
-from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 FRESH_SECONDS: Final = 10.0
 """Age of a description up to which it is used. A collection that is removed and made again may have another model."""
@@ -41,7 +41,7 @@ class LinkedCollections:
     Args:
         bases: the configurations of all bases.
         embeddings: knows the models.
-        vector_stores: opens collections.
+        engines: opens collections.
         collections: the collections of all bases.
         may_write: whether the caller of the current request may write an existing collection of the store.
     """
@@ -51,7 +51,7 @@ class LinkedCollections:
         database: Database,
         bases: Configurations[KnowledgeBase],
         embeddings: Embeddings,
-        vector_stores: VectorStores,
+        engines: Engines,
         collections: Collections,
         may_write: Callable[[str], bool],
     ) -> None:
@@ -59,7 +59,7 @@ class LinkedCollections:
         self._database = database
         self._bases = bases
         self._embeddings = embeddings
-        self._vector_stores = vector_stores
+        self._engines = engines
         self._collections = collections
         self._found: OrderedDict[tuple[str, int], tuple[float, Collection]] = OrderedDict()
         self._ready: OrderedDict[str, str] = OrderedDict()
@@ -83,7 +83,7 @@ class LinkedCollections:
         known = self._found.get(key)
         if known is not None and time.monotonic() - known[0] < FRESH_SECONDS:
             return known[1]
-        store = self._vector_stores.open_linked(base.body.store_type, base.body.store_parameters, base.id)
+        store = self._engines.open_linked(base.body.store_type, base.body.store_parameters, base.id)
         info = await store.describe()
         if info is None or info.dimension is None:
             return None
@@ -130,7 +130,7 @@ class LinkedCollections:
 
     async def _adopt(self, base: Configuration[KnowledgeBase]) -> None:
         """Make a shared collection the one that the documents of a base are written to."""
-        store = self._vector_stores.open_linked(base.body.store_type, base.body.store_parameters, base.id)
+        store = self._engines.open_linked(base.body.store_type, base.body.store_parameters, base.id)
         info = await store.describe()
         if info is None:
             provider, parameters = self._of_new_collection(base.body)

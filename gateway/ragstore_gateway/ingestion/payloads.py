@@ -13,9 +13,9 @@ from ragstore_gateway.ingestion.tables import IngestionPayloadRow
 CONTENT: Final = "content"
 CHUNKS: Final = "chunks"
 VECTORS: Final = "vectors"
-"""Kinds of payloads: the document, the spans of its chunks, the mark of a batch of vectors that the vector store has.
+"""Kinds of payloads: the document, the spans of its chunks, the mark of a batch of vectors that the engine has.
 
-An earlier version kept the vectors of the batch, as float32, until the vector store had those of all batches."""
+An earlier version kept the vectors of the batch, as float32, until the engine had those of all batches."""
 
 
 async def payload(

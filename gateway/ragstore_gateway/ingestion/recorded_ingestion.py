@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Vectors
+from ragstore_gateway.engines.engine_collection import MAX_BATCH, EngineCollection, Record
 from ragstore_gateway.errors import CollectionMissing
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
@@ -28,13 +29,12 @@ from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.tables import DocumentTextRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.ingestion.text_tools import TextTools
 from ragstore_gateway.splitting.chunk import ChunkSpan
-from ragstore_gateway.vector_stores.vector_store import MAX_BATCH, Record, VectorStore
 
 CONCURRENCY: Final = 4
 """Maximum number of batches of one document that are embedded concurrently."""
 
 MAX_EMBEDDED: Final = 16
-"""Maximum number of embedded batches that wait for the vector store."""
+"""Maximum number of embedded batches that wait for the engine."""
 
 IN_MEMORY: Final = "in-memory"
 
@@ -171,7 +171,7 @@ class RecordedIngestion:
             row.written = dict(claimed.written)
 
     async def _recorded(self, claimed: ClaimedDocument, collection: Collection) -> tuple[set[int], dict[int, bytes]]:
-        """The batches that the vector store has, and the vectors that an earlier version has recorded."""
+        """The batches that the engine has, and the vectors that an earlier version has recorded."""
         if collection.store_type == IN_MEMORY:
             # The process that wrote them may have ended.
             await self._forget(claimed, collection)
@@ -191,7 +191,7 @@ class RecordedIngestion:
     async def record(
         self, claimed: ClaimedDocument, collection: Collection, positions: Sequence[int], earlier: bool, chunks: int
     ) -> None:
-        """Record that a vector store has batches of vectors.
+        """Record that an engine has batches of vectors.
 
         Args:
             positions: the batches.
@@ -221,7 +221,7 @@ class RecordedIngestion:
             return await self._call(claimed, partial(embedder.embed, texts, "document"))
 
     async def write(self, claimed: ClaimedDocument, call: Callable[[], Awaitable[None]]) -> None:
-        """Make a call of a vector store that changes it."""
+        """Make a call of an engine that changes it."""
 
         async def checked() -> None:
             if not self._may_write():
@@ -231,7 +231,7 @@ class RecordedIngestion:
         with metrics.step("write"):
             await self._call(claimed, checked)
 
-    async def opened(self, claimed: ClaimedDocument, collection: Collection, dimension: int) -> VectorStore:
+    async def opened(self, claimed: ClaimedDocument, collection: Collection, dimension: int) -> EngineCollection:
         """Open a collection whose vectors have a dimension."""
         current = next((each for each in claimed.targets if each.id == collection.id), collection)
         fixed = await self._collections.with_dimension(current, dimension)
@@ -261,7 +261,7 @@ class _Filling:
     Args:
         ingestion: makes the calls.
         batches: the batches of chunks, each with the index of its first chunk.
-        recorded: the batches that the vector store has.
+        recorded: the batches that the engine has.
         earlier: the available vectors of batches, as float32.
     """
 
@@ -319,7 +319,7 @@ class _Filling:
             await self._write(positions, ready, earlier=False)
 
     def _parts(self, positions: Iterable[int]) -> Iterator[list[int]]:
-        """Divide batches into parts that a vector store takes with one call."""
+        """Divide batches into parts that an engine takes with one call."""
         part: list[int] = []
         size = 0
         for position in sorted(positions):

@@ -1,4 +1,4 @@
-"""From the chunks of a document to the records of a vector store."""
+"""From the chunks of a document to the records of an engine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from uuid import UUID, uuid5
 
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Vectors
+from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.splitting.chunk import ChunkSpan
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
 
 BATCH: Final = 32
 """Maximum number of chunks that are embedded with one call: what most providers take as one request."""
@@ -36,7 +36,7 @@ def batches_of(extracted: Extracted, spans: Sequence[ChunkSpan]) -> Iterator[tup
 
 
 def chunk_id(row: IngestionRow, index: int) -> str:
-    """The id of a chunk in a vector store.
+    """The id of a chunk in an engine.
 
     Args:
         row: the ingestion.
@@ -48,7 +48,7 @@ def chunk_id(row: IngestionRow, index: int) -> str:
 def records_of(
     row: IngestionRow, extracted: Extracted, spans: Sequence[ChunkSpan], first: int, vectors: Vectors
 ) -> list[Record]:
-    """The records of a batch of chunks, for a vector store.
+    """The records of a batch of chunks, for an engine.
 
     Args:
         row: the ingestion.

@@ -14,12 +14,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from ragstore.kit.errors import ServiceError
 from ragstore_client import Where
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.engines.assembly import Engines
+from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, REVISION_KEY
+from ragstore_gateway.engines.linked_store import SharedStore
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.tables import CollectionRow, RemovalRow
-from ragstore_gateway.vector_stores.linked_store import SharedStore
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, REVISION_KEY
-from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 MAX_WAIT: Final = timedelta(minutes=10)
 LATE_REMOVAL: Final = timedelta(hours=1)
@@ -71,12 +71,12 @@ class Removals:
     """Removes vectors.
 
     Args:
-        vector_stores: opens collections.
+        engines: opens collections.
     """
 
-    def __init__(self, database: Database, vector_stores: VectorStores) -> None:
+    def __init__(self, database: Database, engines: Engines) -> None:
         self._database = database
-        self._vector_stores = vector_stores
+        self._engines = engines
 
     async def run(self, base_id: str | None = None) -> None:
         """Remove all that is due. Vectors that cannot be removed are due again later.
@@ -116,7 +116,7 @@ class Removals:
                 return
 
     async def _remove(self, row: RemovalRow) -> None:
-        store = self._vector_stores.open(row.store_type, row.store_parameters, row.collection_id, row.dimension)
+        store = self._engines.open(row.store_type, row.store_parameters, row.collection_id, row.dimension)
         if row.url is not None:
             if isinstance(store, SharedStore):
                 await store.delete_replaced(row.url)

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 from ragstore_gateway.database.base import ID_LENGTH
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, OWNER_KEY, REVISION_KEY, Passage
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.removals import LATE_REMOVAL
 from ragstore_gateway.ingestion.tables import CollectionRow, DocumentRow, DocumentTextRow, IngestionRow, RemovalRow
 from ragstore_gateway.ingestion.transactions import UNFINISHED
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, OWNER_KEY, REVISION_KEY, Passage
 
 BATCH: Final = 500
 """Maximum number of ids in a statement."""

@@ -13,6 +13,7 @@ import structlog
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Vectors
+from ragstore_gateway.engines.engine_collection import MAX_BATCH, EngineCollection, Record
 from ragstore_gateway.errors import CollectionMissing, DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
@@ -23,7 +24,6 @@ from ragstore_gateway.ingestion.publication import Publication, Published
 from ragstore_gateway.ingestion.records import BATCH, BATCH_BYTES, records_of
 from ragstore_gateway.ingestion.retries import backoff
 from ragstore_gateway.ingestion.text_tools import TextTools
-from ragstore_gateway.vector_stores.vector_store import MAX_BATCH, Record, VectorStore
 
 MAX_CHUNKS: Final = BATCH
 """Maximum number of chunks of a document that is ingested together with others. Nothing of it is recorded before it is
@@ -147,7 +147,7 @@ class SharedIngestion:
     async def _write(
         self, call: Callable[[], Awaitable[None]], claimed: set[ClaimedDocument], failed: set[ClaimedDocument]
     ) -> None:
-        """Make a call of a vector store, unless all documents have failed that it is for.
+        """Make a call of an engine, unless all documents have failed that it is for.
 
         Args:
             claimed: the documents that it is for.
@@ -237,7 +237,7 @@ class SharedIngestion:
             await asyncio.sleep(backoff(attempt))
 
 
-def _writing(store: VectorStore, records: Sequence[Record]) -> Callable[[], Awaitable[None]]:
+def _writing(store: EngineCollection, records: Sequence[Record]) -> Callable[[], Awaitable[None]]:
     async def write() -> None:
         try:
             await store.write(records)

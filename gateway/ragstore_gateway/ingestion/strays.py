@@ -10,10 +10,10 @@ from typing import Final
 import structlog
 
 from ragstore.kit.errors import ServiceError
+from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, OWNER_KEY, Passage, Vector
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.revisions import Revisions
-from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, OWNER_KEY, Passage, Vector
 
 MAX_LOGGED: Final = 20
 """Maximum number of ids in a log line."""

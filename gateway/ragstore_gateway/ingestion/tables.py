@@ -120,11 +120,11 @@ class IngestionPayloadRow(Base):
     position: Mapped[int] = mapped_column(primary_key=True)
     """The index of a batch of vectors; 0 for the others."""
     data: Mapped[bytes] = mapped_column(LargeBinary)
-    """For vectors: empty if the vector store has them."""
+    """For vectors: empty if the engine has them."""
 
 
 class CollectionRow(Base):
-    """A collection of a vector store, which holds a base's chunks of one model and one chunking."""
+    """A collection of an engine, which holds a base's chunks of one model and one chunking."""
 
     __tablename__ = "vector_collection"
     __table_args__ = (Index("ix_vector_collection_base", "base_id", "state"),)

@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from ragstore_gateway.configurations.name_characters import NEW_NAME
 from ragstore_gateway.embeddings.providers.declared import EmbeddingProvider
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
+from ragstore_gateway.engines.engines import StoreType
 from ragstore_gateway.splitting.chunk import ChunkStrategy, ChunkUnit
-from ragstore_gateway.vector_stores.engines import StoreType
 
 MAX_PAIRS = 16
 MAX_KEY = 64

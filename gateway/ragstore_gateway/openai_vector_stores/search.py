@@ -16,6 +16,7 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
+from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, MetadataValue, Passage
 from ragstore_gateway.errors import RetrievalFailed
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.openai_vector_stores.attribute_filters import parse_filter
@@ -28,7 +29,6 @@ from ragstore_gateway.openai_vector_stores.schemas import (
 from ragstore_gateway.openai_vector_stores.tables import VectorStoreFileRow
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MetadataValue, Passage
 
 DEFAULT_RESULTS: Final = 10
 MAX_IDS: Final = 2000

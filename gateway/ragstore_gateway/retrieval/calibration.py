@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Final
 
+from ragstore_gateway.engines.engine_collection import EngineCollection, Vector
 from ragstore_gateway.keywords.keyword_index import KeywordIndex
-from ragstore_gateway.vector_stores.vector_store import Vector, VectorStore
 
 SAMPLE: Final = 64
 """Number of chunks whose scores are read for a question."""
@@ -58,16 +58,16 @@ class Calibrations:
         self._keywords = keywords
         self._samples: OrderedDict[str, _Samples] = OrderedDict()
 
-    async def of(self, collection_id: str, store: VectorStore, vector: Vector) -> Calibration:
+    async def of(self, collection_id: str, store: EngineCollection, vector: Vector) -> Calibration:
         """The calibration of a collection.
 
         Args:
             collection_id: the collection.
-            store: the collection in its vector store.
+            store: the collection in its engine.
             vector: the vector of a question.
 
         Raises:
-            ServiceError: the vector store failed.
+            ServiceError: the engine failed.
         """
         samples = self._samples.get(collection_id)
         if samples is None or time.monotonic() - samples.began > MAX_AGE_SECONDS:

@@ -8,7 +8,7 @@ from typing import Final
 
 from ragstore_client.context import Headings
 from ragstore_gateway.configurations.name_characters import in_one_line
-from ragstore_gateway.vector_stores.vector_store import Passage
+from ragstore_gateway.engines.engine_collection import Passage
 
 SEARCH_RESULTS: Final = "\n\n## Search Results:\n"
 RELEVANT_CONTEXT: Final = "\n\n## Relevant Context:\n"

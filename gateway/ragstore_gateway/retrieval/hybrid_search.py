@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from ragstore.filters import where as language
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, EngineCollection, Passage, Vector
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.revisions import Revisions, document_of, is_visible
 from ragstore_gateway.keywords.keyword_index import KeywordIndex
 from ragstore_gateway.keywords.word_table import NOTHING, Ranked
 from ragstore_gateway.retrieval.calibration import DEFAULT, Calibration, Calibrations
 from ragstore_gateway.retrieval.visible_search import FoundChunks, VisibleSearch, narrowed
-from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, Passage, Vector, VectorStore
 
 if TYPE_CHECKING:
     from ragstore_client import Where
@@ -56,7 +56,7 @@ class CollectionSearch:
     """
 
     collection: Collection
-    store: VectorStore
+    store: EngineCollection
     base: KnowledgeBase
     question: str
     vector: Vector
@@ -102,7 +102,7 @@ class HybridSearch:
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
-            ServiceError: the vector store failed.
+            ServiceError: the engine failed.
         """
         if search.base.is_linked:
             return await self._search_linked(search)

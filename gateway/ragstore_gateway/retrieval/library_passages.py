@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragstore_client import context
-from ragstore_gateway.vector_stores.vector_store import Passage, Vector
+from ragstore_gateway.engines.engine_collection import Passage, Vector
 
 
 def library_passage(passage: Passage, id: str | None = None, embedding: Vector | None = None) -> context.Passage:

@@ -13,9 +13,9 @@ from ragstore_client.context import CohereReranker, Reranker, TeiReranker, maxim
 from ragstore_gateway.configurations.assistant import Rerank
 from ragstore_gateway.embeddings.cross_encoder import CrossEncoders
 from ragstore_gateway.embeddings.embedder import Embedder, Vectors
+from ragstore_gateway.engines.engine_collection import Passage, Vector
 from ragstore_gateway.retrieval.library_passages import library_passage
 from ragstore_gateway.secrets.secret_references import SecretReferences
-from ragstore_gateway.vector_stores.vector_store import Passage, Vector
 
 FAN_OUT: Final = 3
 """Passages fetched for each result of a base, if a ranking chooses among them."""

@@ -15,13 +15,13 @@ from ragstore.kit.errors import ServiceError
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.embeddings.embedder import Embedder
+from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, Passage, Vector
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.hybrid_search import CollectionSearch, HybridSearch, candidates_of
 from ragstore_gateway.retrieval.question import Question
-from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, Passage, Vector
 
 if TYPE_CHECKING:
     from ragstore_client import Where

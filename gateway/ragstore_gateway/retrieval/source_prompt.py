@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ragstore_client.context import Budget, ContextPassage, Numbered, select
+from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, Passage
 from ragstore_gateway.retrieval.library_passages import library_passage
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, Passage
 
 STYLE: Final = Numbered()
 

@@ -17,6 +17,7 @@ from ragstore_gateway.configurations.assistant import Assistant, Task
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import HttpCallTrace, KnowledgeBaseTrace, PassageTrace, TaskTrace
+from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, MAX_PASSAGES, Passage
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.context import (
     RELEVANT_CONTEXT,
@@ -32,7 +33,6 @@ from ragstore_gateway.retrieval.ranking import Ranking, capped
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
 from ragstore_gateway.retrieval.source_prompt import STYLE, SourceLimits, fitting_sources, nearest_sources
 from ragstore_gateway.retrieval.workflow import TaskSearch, searches_of
-from ragstore_gateway.vector_stores.vector_store import DOCUMENT_KEY, MAX_PASSAGES, Passage
 
 BASE_MISSING: Final = "configuration_not_found"
 """Error of a search of a knowledge base that does not exist any more, or has another name now."""

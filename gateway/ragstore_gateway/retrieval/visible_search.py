@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 from ragstore.filters import where as language
 from ragstore.filters.grammar import InvalidFilter
 from ragstore_client import Where
+from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, OWNER_KEY, REVISION_KEY, Passage
+from ragstore_gateway.engines.ranking import ranked
 from ragstore_gateway.ingestion.revisions import Published, Revisions, document_of, is_visible, revision_of
-from ragstore_gateway.vector_stores.ranking import ranked
-from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, OWNER_KEY, REVISION_KEY, Passage
 
 SPARE: Final = 5
 """Number of passages fetched beyond the requested ones, for those that are not visible."""

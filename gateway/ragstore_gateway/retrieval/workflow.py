@@ -11,10 +11,10 @@ from ragstore_gateway.configurations.assistant import Assistant, RagDefaults, Ta
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.engines.engine_collection import MAX_PASSAGES
 from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.retrieval.ranking import FAN_OUT
 from ragstore_gateway.retrieval.retriever import BaseQuery
-from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES
 
 MAX_PINNED: Final = 1000
 """Maximum number of versions of knowledge bases that are kept. A version never changes."""

@@ -18,6 +18,7 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.engines.in_memory_store import InMemoryStore
 from ragstore_gateway.errors import CollectionMissing, StoreUnavailable
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
@@ -32,7 +33,6 @@ from ragstore_gateway.ingestion.schemas import entry_of
 from ragstore_gateway.ingestion.tables import CollectionRow, IngestionRow, RemovalRow
 from ragstore_gateway.ingestion.transactions import add_reindexing, end_ingestion
 from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
-from ragstore_gateway.vector_stores.in_memory_store import InMemoryStore
 from tests.support.ingesting_process import IngestingProcess
 from tests.support.knowledge import Knowledge
 
@@ -190,7 +190,7 @@ class StoreCollections(Collections):
 
 async def _ingest(knowledge: Knowledge, base_id: str, before_create: Callable[[], Awaitable[None]]) -> None:
     """Ingest a document, and run something when its collection is about to be created."""
-    collections = StoreCollections(knowledge.database, knowledge.embeddings, knowledge.vector_stores)
+    collections = StoreCollections(knowledge.database, knowledge.embeddings, knowledge.engines)
     collections.store = Store(before_create)
     process = IngestingProcess(knowledge, collections=collections)
     await Documents(knowledge.database, Acceptance(10, 1000)).accept(
@@ -218,7 +218,7 @@ async def test_the_deletion_of_a_base_ends_the_retries_of_its_ingestions(knowled
 
 async def test_a_collection_that_is_created_after_its_removal_is_removed_again(knowledge: Knowledge) -> None:
     base = await knowledge.base("removed", storeType="in-memory")
-    removals = Removals(knowledge.database, knowledge.vector_stores)
+    removals = Removals(knowledge.database, knowledge.engines)
     opened: list[Collection] = []
 
     async def before_create() -> None:
@@ -241,7 +241,7 @@ async def test_a_collection_that_a_killed_process_created_after_its_removal_is_r
     knowledge: Knowledge,
 ) -> None:
     base = await knowledge.base("killed", storeType="in-memory")
-    removals = Removals(knowledge.database, knowledge.vector_stores)
+    removals = Removals(knowledge.database, knowledge.engines)
     opened: list[Collection] = []
 
     async def before_create() -> None:
@@ -311,7 +311,7 @@ async def test_an_ingestion_continues_with_the_vectors_that_an_earlier_version_h
         change = sa.update(CollectionRow).where(CollectionRow.id == claimed.targets[0].id)
         await session.execute(change.values(store_type="test"))
     await process.end()
-    collections = StoreCollections(knowledge.database, knowledge.embeddings, knowledge.vector_stores)
+    collections = StoreCollections(knowledge.database, knowledge.embeddings, knowledge.engines)
     collections.store = Store(_nothing)
     process = IngestingProcess(knowledge, collections=collections)
     await process.pipeline.run(await process.claim(base.id, interrupted=True))

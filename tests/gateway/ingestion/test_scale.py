@@ -47,10 +47,10 @@ class State:
             database,
             self.bases,
             knowledge.embeddings,
-            knowledge.vector_stores,
+            knowledge.engines,
             Extractor.from_settings(settings),
         )
-        removals = Removals(database, knowledge.vector_stores)
+        removals = Removals(database, knowledge.engines)
         self.supervisor = Supervisor(database, lambda: None, removals, cast(Any, None), 0.0)
         self.files = Files(database, 1000)
         self.store_files = StoreFiles(database, self.bases, self.ingestion, self.files)

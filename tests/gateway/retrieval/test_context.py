@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ragstore_gateway.engines.engine_collection import Passage
 from ragstore_gateway.retrieval.context import CUT_MARK, fit, formatted, search_results
-from ragstore_gateway.vector_stores.vector_store import Passage
 from tests.support.hangs import ends
 
 

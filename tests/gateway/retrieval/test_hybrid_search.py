@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from ragstore_client import Where
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.engines.engine_collection import Passage, Vector
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.keywords.word_table import Ranked
 from ragstore_gateway.retrieval import hybrid_search
 from ragstore_gateway.retrieval.calibration import MIN_SAMPLE
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult
-from ragstore_gateway.vector_stores.vector_store import Passage, Vector
 from tests.support.knowledge import Knowledge, knowledge_of
 
 FACTS: Final = [

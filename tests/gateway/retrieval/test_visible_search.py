@@ -18,13 +18,13 @@ from ragstore.filters.grammar import MAX_CLAUSES, MAX_VALUES
 from ragstore_client import Where
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, EngineCollection, MetadataValue, Passage, Record
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.removals import add_removal
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery
 from ragstore_gateway.retrieval.visible_search import narrowed
-from ragstore_gateway.vector_stores.vector_store import MAX_PASSAGES, MetadataValue, Passage, Record, VectorStore
 from tests.support.ingestion import until
 from tests.support.knowledge import Knowledge, knowledge_of
 
@@ -53,8 +53,8 @@ class Room:
         self.collection = collection
 
     @property
-    def store(self) -> VectorStore:
-        """The collection in its vector store."""
+    def store(self) -> EngineCollection:
+        """The collection in its engine."""
         return self.knowledge.collections.open(self.collection)
 
     async def put(self, number: int, metadata: Mapping[str, MetadataValue], *, each: str = "") -> list[str]:

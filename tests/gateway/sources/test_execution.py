@@ -25,6 +25,7 @@ from ragstore_gateway.configurations.source import Source, SourceSettings
 from ragstore_gateway.database import database as database_module
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
+from ragstore_gateway.engines.assembly import Engines
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
@@ -40,7 +41,6 @@ from ragstore_gateway.sources.source_documents import SourceDocuments
 from ragstore_gateway.sources.source_kind import SourceKind
 from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
 from ragstore_gateway.sources.visit import CrawlEnd, Visit
-from ragstore_gateway.vector_stores.vector_stores import VectorStores
 
 SECONDS: Final = 30.0
 NO_TIME: Final = SourceSettings(time_budget_minutes=0)
@@ -85,7 +85,7 @@ class Site:
         settings = Settings(ingestion_max_waiting=max_waiting)
         connections = Connections()
         embeddings = Embeddings(create_secrets(settings, connections), connections, EmbeddingLimits(1, 1.0, 0))
-        stores = VectorStores(embeddings.secrets, AsyncClient("http://127.0.0.1:1"))
+        stores = Engines(embeddings.secrets, AsyncClient("http://127.0.0.1:1"))
         self.database = database
         self.bases = Configurations(database, "rags", KnowledgeBase)
         extractor = Extractor.from_settings(settings)

@@ -1,0 +1,1 @@
+"""Engines: adapters behind one protocol, with one meaning of relevance."""

@@ -1,1 +1,0 @@
-"""Vector stores: adapters behind one protocol, with one meaning of relevance."""

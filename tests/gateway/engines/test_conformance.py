@@ -1,0 +1,9 @@
+"""Each engine passes the conformance suite."""
+
+from __future__ import annotations
+
+from ragstore_gateway.engines.conformance import Conformance
+
+
+class TestConformance(Conformance):
+    """The engines are those of the fixture `target` of conftest.py."""

@@ -1,1 +1,0 @@
-"""Tests of the gateway's vector stores."""

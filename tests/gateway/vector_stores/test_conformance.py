@@ -1,9 +1,0 @@
-"""Each engine passes the conformance suite."""
-
-from __future__ import annotations
-
-from ragstore_gateway.vector_stores.conformance import Conformance
-
-
-class TestConformance(Conformance):
-    """The engines are those of the fixture `target` of conftest.py."""
