@@ -198,6 +198,13 @@ class Base:
         assert response.status_code == 202, response.text
         return str(response.json()["ingestionId"])
 
+    async def progress(self, ingestions: Sequence[str] = ()) -> dict[str, Any]:
+        """The progress of the base, with the states of some ingestions."""
+        response = await self.client.get(f"{self.path}/ingestions", params={"ingestionId": list(ingestions)})
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.json()
+        return found
+
     async def status(self, ingestion_id: str) -> dict[str, Any]:
         """The state of an ingestion."""
         response = await self.client.get(f"{self.path}/ingestion/{ingestion_id}/status")

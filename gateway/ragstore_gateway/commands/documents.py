@@ -39,6 +39,10 @@ class Document(Protocol):
     def media_type(self) -> str:
         """Its media type."""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether the gateway reads it from the web, which takes long."""
+
     async def open(self, gateway: GatewayClient) -> IO[bytes]:
         """Its content, which can be read repeatedly.
 
@@ -62,6 +66,7 @@ class File:
 
     path: Path
     name: str
+    is_remote: bool = False
 
     @property
     def origin(self) -> str:
@@ -96,6 +101,7 @@ class WebPage:
 
     url: str
     media_type: str = MEDIA_TYPES["markdown"]
+    is_remote: bool = True
 
     @property
     def name(self) -> str:
@@ -124,6 +130,7 @@ class StandardInput:
     name: str
     copy: IO[bytes] | None = None
     origin: str = "standard input"
+    is_remote: bool = False
 
     @property
     def media_type(self) -> str:

@@ -42,6 +42,7 @@ class DocumentProgress:
             redirect_stdout=sys.stdout.isatty(),
         )
         self._task = self._progress.add_task(title, total=total)
+        self._title = title
         self._parts: dict[str, float] = {}
         self._done = 0
 
@@ -54,6 +55,14 @@ class DocumentProgress:
         """
         self._parts[name] = share
         self._update()
+
+    def waits(self, reason: str) -> None:
+        """Show what the documents wait for.
+
+        Args:
+            reason: the reason; empty for none.
+        """
+        self._progress.update(self._task, description=f"{self._title} (waits: {reason})" if reason else self._title)
 
     def done(self, name: str) -> None:
         """Add a document that is done.

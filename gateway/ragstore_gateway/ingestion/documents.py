@@ -15,6 +15,7 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import DocumentNotFound, IngestionEnded, IngestionNotFound, QueueFull
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.deletions import delete_documents
+from ragstore_gateway.ingestion.queue_state import QueueState, read_queue
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import (
     CANCELLED,
@@ -136,6 +137,10 @@ class Documents:
         if row is None or row.base_id != base_id:
             raise IngestionNotFound(f"The knowledge base {base_id} has no ingestion {ingestion_id}")
         return row
+
+    async def queue(self, base_id: str, ingestion_ids: Sequence[str]) -> tuple[QueueState, list[IngestionRow]]:
+        """The queue of a base, and the states of some ingestions; see `read_queue`."""
+        return await read_queue(self._database, base_id, ingestion_ids)
 
     async def cancel(self, base_id: str, ingestion_id: str) -> None:
         """Cancel an ingestion. The document stays as it was before.

@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 
 from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.errors import LeaseLost
 from ragstore_gateway.ingestion.leases import Leases
@@ -143,6 +144,7 @@ class Jobs:
             is_interrupted = lane.interrupted > 0
             claimed = await self._queue.claim(lane.base_id, interrupted=is_interrupted)
             if claimed:
+                metrics.job(len(claimed))
                 task = asyncio.create_task(self._run(claimed), name="ingest")
                 self._running[task] = claimed
                 task.add_done_callback(self._ended)

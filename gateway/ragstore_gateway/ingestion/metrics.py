@@ -22,6 +22,11 @@ _STEP_SECONDS: Final = Histogram(
     ["step"],
     buckets=(*BUCKETS, 60, 300),
 )
+_JOB_DOCUMENTS: Final = Histogram(
+    "ragstore_gateway_ingestion_job_documents",
+    "Documents of a job of ingestion.",
+    buckets=(1, 2, 4, 8, 16, 32),
+)
 _IN_STATE: Final = Gauge(
     "ragstore_gateway_ingestion_queue_length",
     "Ingestions that have not ended, by state, of all replicas.",
@@ -59,6 +64,15 @@ def ended(outcome: str, count: int = 1) -> None:
         count: their number.
     """
     _INGESTIONS.labels(outcome).inc(count)
+
+
+def job(documents: int) -> None:
+    """Count a job that begins.
+
+    Args:
+        documents: number of its documents.
+    """
+    _JOB_DOCUMENTS.observe(documents)
 
 
 def resumed() -> None:

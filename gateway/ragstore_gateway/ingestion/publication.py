@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collection, collection_of, live_collections
@@ -152,6 +154,18 @@ class Publication:
         query = sa.select(IngestionRow.id).where(IngestionRow.id == ingestion_id, *self._is_own)
         async with self._database.reading() as session:
             return (await session.execute(query)).first() is not None
+
+    async def waits(self, ingestion_id: str, code: str) -> None:
+        """Record what an ingestion waits for. Without the database, this is left out.
+
+        Args:
+            ingestion_id: the ingestion.
+            code: the code of an error; empty for none.
+        """
+        change = sa.update(IngestionRow).where(IngestionRow.id == ingestion_id, *self._is_own).values(waiting_for=code)
+        with contextlib.suppress(DatabaseUnavailable):
+            async with self._database.session() as session:
+                await session.execute(change)
 
     async def lock(self, session: AsyncSession, ingestion_id: str) -> IngestionRow | None:
         """Lock an ingestion until the transaction ends.

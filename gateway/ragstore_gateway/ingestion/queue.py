@@ -193,6 +193,7 @@ class IngestionQueue:
                 state=PROCESSING,
                 attempts=IngestionRow.attempts + 1,
                 targets=targets,
+                waiting_for="",
                 started_on=sa.func.coalesce(IngestionRow.started_on, datetime.now(UTC)),
             )
             .returning(IngestionRow)

@@ -239,7 +239,9 @@ class RecordedIngestion:
         return self._collections.open(fixed)
 
     async def _call(self, claimed: ClaimedDocument, call: Callable[[], Awaitable[T]]) -> T:
-        return await self._retries.call(call, partial(self._publication.is_needed, claimed.id))
+        return await self._retries.call(
+            call, partial(self._publication.is_needed, claimed.id), partial(self._publication.waits, claimed.id)
+        )
 
     @asynccontextmanager
     async def _own(self, claimed: ClaimedDocument) -> AsyncIterator[tuple[AsyncSession, IngestionRow]]:

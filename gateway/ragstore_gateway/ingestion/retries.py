@@ -58,12 +58,18 @@ class Retries:
     def __init__(self, max_seconds: float) -> None:
         self._max_seconds = max_seconds
 
-    async def call(self, work: Callable[[], Awaitable[T]], is_needed: Callable[[], Awaitable[bool]]) -> T:
+    async def call(
+        self,
+        work: Callable[[], Awaitable[T]],
+        is_needed: Callable[[], Awaitable[bool]],
+        waits: Callable[[str], Awaitable[None]],
+    ) -> T:
         """Make a call, and repeat it after transient errors.
 
         Args:
             work: the call.
             is_needed: whether the ingestion has not ended; awaited before each retry.
+            waits: called with the code of the error while the call is repeated, and with an empty one after it.
 
         Raises:
             IngestionAbandoned: a retry is not needed any more.
@@ -71,15 +77,23 @@ class Retries:
         """
         end = time.monotonic() + self._max_seconds
         attempt = 0
+        waiting_for = ""
         while True:
             try:
-                return await work()
+                result = await work()
             except ServiceError as error:
                 attempt += 1
                 wait = backoff(attempt, error.retry_after)
                 if not may_succeed(error, attempt) or time.monotonic() + wait > end:
                     raise
                 _log.info("call of an ingestion is repeated", error=error.code, attempt=attempt)
+                if waiting_for != error.code:
+                    waiting_for = error.code
+                    await waits(waiting_for)
+            else:
+                if waiting_for:
+                    await waits("")
+                return result
             await asyncio.sleep(wait)
             if not await is_needed():
                 raise IngestionAbandoned

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, cast
 from urllib.parse import unquote
 
@@ -47,8 +48,10 @@ from ragstore_gateway.ingestion.schemas import (
     DocumentEntry,
     DocumentList,
     DocumentText,
+    IngestionProgress,
     IngestionStatus,
     entry_of,
+    progress_of,
     status_of,
 )
 from ragstore_gateway.ingestion.tables import IngestionRow
@@ -69,6 +72,12 @@ Version = Annotated[
         description="A version of the knowledge base. The document is ingested into the current one whichever it is.",
         ge=0,
         le=2**31 - 1,
+    ),
+]
+IngestionIds = Annotated[
+    Sequence[str],
+    QueryParameter(
+        name="ingestionId", max_items=100, description="Ids of ingestions whose states are wanted, at most 100."
     ),
 ]
 KbId = Annotated[
@@ -223,6 +232,24 @@ async def ingestion_status(id: BaseId, ingestion_id: IngestionId, ingestion: Ing
     return status_of(await ingestion.documents.ingestion(id, ingestion_id))
 
 
+@get(
+    "/ragstore/rags/{id:str}/ingestions",
+    opt={**READER, ERRORS: (*_BASE_ERRORS, IngestionNotFound)},
+    operation_id="getIngestionProgress",
+    summary="Progress of the ingestions of a knowledge base",
+    tags=["knowledge bases"],
+)
+async def ingestion_progress(
+    id: BaseId,
+    ingestion: IngestionDependency,
+    knowledge_bases: BasesDependency,
+    ingestion_id: IngestionIds = (),
+) -> IngestionProgress:
+    """How many documents wait, for what, and at which rate they are ingested; and the states of some ingestions."""
+    await knowledge_bases.read(id)
+    return progress_of(*await ingestion.documents.queue(id, ingestion_id))
+
+
 @delete(
     ["/ragstore/rags/{id:str}/ingestion/{ingestion_id:str}"],
     status_code=204,
@@ -341,6 +368,7 @@ ROUTES: Final[list[ControllerRouterHandler]] = [
     ingest_document,
     ingest_documents,
     ingestion_status,
+    ingestion_progress,
     cancel_ingestion,
     list_documents,
     read_document,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore_gateway.extraction.kept_text import KeptText
 from ragstore_gateway.ingestion.documents import Document
+from ragstore_gateway.ingestion.queue_state import QueueState
 from ragstore_gateway.ingestion.tables import IngestionRow
-from ragstore_gateway.ingestion.transactions import COMPLETED, UNFINISHED
+from ragstore_gateway.ingestion.transactions import COMPLETED, PENDING, PROCESSING, UNFINISHED
+
+QUEUE: Final = "queue"
+"""What an ingestion waits for that has not begun."""
 
 Status: TypeAlias = Annotated[
     str,
@@ -75,8 +80,34 @@ class IngestionStatus(Struct, frozen=True, rename="camel"):
     unchanged: Annotated[
         bool, Meta(description="Whether the document has this content already, so that nothing was embedded.")
     ]
+    attempt: Annotated[
+        int, Meta(ge=0, description="How often the ingestion has begun: more than once after an interruption.")
+    ]
     created_on: Annotated[datetime, Meta(description="When the document was accepted.")]
+    waiting_for: Annotated[
+        str | UnsetType,
+        Meta(
+            description="What it waits for: `queue` before it begins; while a call is repeated, the code of its error.",
+            examples=["queue", "embedding_unavailable"],
+        ),
+    ] = UNSET
     finished_on: Annotated[datetime | UnsetType, Meta(description="When the ingestion ended.")] = UNSET
+
+
+class IngestionProgress(Struct, frozen=True, rename="camel"):
+    """The ingestions of a knowledge base that have not ended, and the states of some ingestions."""
+
+    waiting: Annotated[int, Meta(ge=0, description="Number of documents that have not begun.")]
+    processing: Annotated[int, Meta(ge=0, description="Number of documents that have begun.")]
+    waiting_for: Annotated[
+        dict[str, int], Meta(description="Number of documents that wait for something, by its name; see the status.")
+    ]
+    documents_per_second: Annotated[float, Meta(ge=0, description="Rate of the last minute.")]
+    ingestions: Annotated[list[IngestionStatus], Meta(description="The ingestions of the query, in its order.")]
+    estimated_seconds: Annotated[
+        float | UnsetType,
+        Meta(ge=0, description="Time until all have ended, at this rate; absent while none has ended."),
+    ] = UNSET
 
 
 class DocumentEntry(Struct, frozen=True, rename="camel"):
@@ -129,8 +160,34 @@ def status_of(row: IngestionRow) -> IngestionStatus:
         row.chunks,
         round(progress, 3),
         row.unchanged,
+        row.attempts,
         row.created_on,
+        _waiting_for(row) or UNSET,
         row.finished_on or UNSET,
+    )
+
+
+def _waiting_for(row: IngestionRow) -> str:
+    if row.state == PENDING:
+        return QUEUE
+    return row.waiting_for if row.state == PROCESSING else ""
+
+
+def progress_of(queue: QueueState, rows: Sequence[IngestionRow]) -> IngestionProgress:
+    """The progress of a knowledge base.
+
+    Args:
+        rows: the ingestions whose states are wanted.
+    """
+    left = queue.waiting + queue.processing
+    waiting_for = {**queue.waiting_for, **({QUEUE: queue.waiting} if queue.waiting else {})}
+    return IngestionProgress(
+        queue.waiting,
+        queue.processing,
+        waiting_for,
+        round(queue.documents_per_second, 2),
+        [status_of(row) for row in rows],
+        round(left / queue.documents_per_second, 1) if queue.documents_per_second else UNSET,
     )
 
 

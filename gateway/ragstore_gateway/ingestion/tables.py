@@ -100,6 +100,8 @@ class IngestionRow(Base):
     """The process that works on it, or has ended it; empty for none."""
     attempts: Mapped[int]
     """How often a process claimed it. A process that hands it over takes its own claim back."""
+    waiting_for: Mapped[str] = mapped_column(String(64), server_default=text("''"))
+    """The code of the error for whose end a call of it waits; empty for none."""
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
     started_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
     finished_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))

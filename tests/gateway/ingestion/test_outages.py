@@ -58,6 +58,17 @@ async def needed() -> bool:
     return True
 
 
+class Waits:
+    """Records what a call waits for."""
+
+    def __init__(self) -> None:
+        self.codes: list[str] = []
+
+    async def __call__(self, code: str) -> None:
+        """Record a code."""
+        self.codes.append(code)
+
+
 class Counted:
     """Counts the attempts of a call, and does something before one of them."""
 
@@ -91,8 +102,9 @@ async def test_a_call_is_repeated_until_a_provider_that_responds_with_5xx_recove
     healthy, provider.respond = provider.respond, unavailable
     embed = partial(made.of("tei", {"baseUrl": provider.url}).embed, ["tea"], "document")
     counted = Counted(embed, recover)
-    await Retries(600).call(counted, needed)
+    await Retries(600).call(counted, needed, waits := Waits())
     assert counted.attempts == MANY_ATTEMPTS + 1
+    assert waits.codes == [EmbeddingUnavailable.code, ""]
 
 
 async def test_a_call_is_repeated_until_a_provider_listens_again(made: Embeddings, provider: FakeProvider) -> None:
@@ -103,7 +115,7 @@ async def test_a_call_is_repeated_until_a_provider_listens_again(made: Embedding
     await provider.stop()
     embed = partial(made.of("tei", {"baseUrl": provider.url}).embed, ["tea"], "document")
     counted = Counted(embed, restart)
-    await Retries(600).call(counted, needed)
+    await Retries(600).call(counted, needed, Waits())
     assert counted.attempts == MANY_ATTEMPTS + 1
 
 
@@ -128,7 +140,7 @@ async def test_a_rejection_is_not_repeated(
     provider.respond = reject
     counted = Counted(partial(made.of("tei", {"baseUrl": provider.url}).embed, ["tea"], "document"), nothing)
     with pytest.raises(kind):
-        await Retries(600).call(counted, needed)
+        await Retries(600).call(counted, needed, Waits())
     assert counted.attempts == 1
     assert len(provider.received) == 1
 
@@ -145,7 +157,7 @@ async def test_a_wait_for_a_provider_ends_with_its_ingestion(made: Embeddings, p
     await provider.stop()
     embed = partial(made.of("tei", {"baseUrl": provider.url}).embed, ["tea"], "document")
     with pytest.raises(IngestionAbandoned):
-        await Retries(600).call(embed, not_needed)
+        await Retries(600).call(embed, not_needed, Waits())
 
 
 async def test_a_provider_that_stays_away_is_given_up_at_the_end_of_the_time(
@@ -154,7 +166,7 @@ async def test_a_provider_that_stays_away_is_given_up_at_the_end_of_the_time(
     await provider.stop()
     counted = Counted(partial(made.of("tei", {"baseUrl": provider.url}).embed, ["tea"], "document"), nothing)
     with pytest.raises(EmbeddingUnavailable):
-        await Retries(0.5).call(counted, needed)
+        await Retries(0.5).call(counted, needed, Waits())
 
 
 @pytest.mark.process
@@ -179,6 +191,11 @@ async def test_a_base_whose_provider_is_away_delays_no_base_of_another_provider(
         await away.stop()
         many = [await base.ingest(f"doc-{number}", f"tea {number}") for number in range(12)]
         await until(lambda: len(retries_of(waiting)) >= 3)
+        progress = await base.progress(many)
+        assert progress["waiting"] + progress["processing"] == 12
+        assert progress["waitingFor"].get("embedding_unavailable", 0) >= 3
+        assert {each["waitingFor"] for each in progress["ingestions"] if each["status"] == "pending"} <= {"queue"}
+        assert "embedding_unavailable" in {each.get("waitingFor") for each in progress["ingestions"]}
         assert (await other.ended(await other.ingest("one", "coffee")))["status"] == "completed"
         for each in many:
             assert (await base.status(each))["status"] in ("pending", "processing")

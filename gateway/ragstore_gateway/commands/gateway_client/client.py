@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
+from io import BytesIO
 from types import TracebackType
 from typing import IO, Any, Final, Self
 from urllib.parse import quote
 
 import httpx
+import msgspec
 
+from ragstore.kit.decoding import NDJSON
 from ragstore_gateway.commands.gateway_client.connection import GatewayConnection, GatewayFailed, decoded
 from ragstore_gateway.commands.gateway_client.responses import (
     Accepted,
@@ -20,14 +24,24 @@ from ragstore_gateway.commands.gateway_client.responses import (
     Health,
     Message,
     Models,
+    Outcome,
+    Outcomes,
     Passage,
     Passages,
-    State,
+    Progress,
     Text,
     WebPages,
 )
 
 PAGE: Final = 200
+
+
+class BatchDocument(msgspec.Struct, frozen=True, rename="camel"):
+    """A document of a batch: a line of its request."""
+
+    document_name: str
+    content_type: str
+    content: bytes
 
 
 class GatewayClient:
@@ -119,16 +133,29 @@ class GatewayClient:
         )
         return decoded(response, Accepted).ingestion_id
 
-    async def state(self, id: str, ingestion_id: str) -> State:
-        """The state of an ingestion.
+    async def ingest_batch(self, id: str, documents: Sequence[BatchDocument]) -> list[Outcome]:
+        """Send small documents with one request. If the gateway is busy, it is sent again after `Retry-After`.
 
         Args:
             id: the knowledge base.
-            ingestion_id: the ingestion.
+
+        Returns:
+            Their outcomes, in their order.
         """
-        return decoded(
-            await self._connection.call("GET", f"/ragstore/rags/{id}/ingestion/{ingestion_id}/status"), State
-        )
+        body = await asyncio.to_thread(lambda: b"".join(msgspec.json.encode(each) + b"\n" for each in documents))
+        response = await self._connection.upload(f"/ragstore/rags/{id}/ingest/batch", BytesIO(body), NDJSON, {})
+        return decoded(response, Outcomes).documents
+
+    async def progress(self, id: str, ingestion_ids: Sequence[str]) -> Progress:
+        """The states of ingestions, and what the documents of their base wait for.
+
+        Args:
+            id: the knowledge base.
+            ingestion_ids: the ingestions, at most 100.
+        """
+        path = f"/ragstore/rags/{id}/ingestions"
+        params = [("ingestionId", each) for each in ingestion_ids]
+        return decoded(await self._connection.call("GET", path, params=params), Progress)
 
     async def documents(self, id: str) -> AsyncIterator[DocumentState]:
         """The documents of a knowledge base, by name.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import IO, Final, Self, TypeVar
+from typing import IO, Final, Self, TypeAlias, TypeVar
 
 import httpx
 import msgspec
@@ -15,6 +15,8 @@ from ragstore_gateway.commands.gateway_client.responses import Problem
 from ragstore_gateway.settings import KEY_VARIABLE, URL_VARIABLE
 
 T = TypeVar("T")
+
+Params: TypeAlias = Mapping[str, str | int] | Sequence[tuple[str, str]] | None
 
 TIMEOUT_SECONDS: Final = 600.0
 SLICE_BYTES: Final = 256 * 1024
@@ -61,9 +63,7 @@ class GatewayConnection:
     ) -> None:
         await self._http.aclose()
 
-    async def call(
-        self, method: str, path: str, body: object = None, params: Mapping[str, str | int] | None = None
-    ) -> httpx.Response:
+    async def call(self, method: str, path: str, body: object = None, params: Params = None) -> httpx.Response:
         """Send a request with a JSON body, or without one.
 
         Args:
@@ -73,7 +73,7 @@ class GatewayConnection:
         Raises:
             GatewayFailed: there is no response, or it is an error.
         """
-        return checked(await self._send(self._http.build_request(method, path, json=body, params=params)))
+        return checked(await self._send(self._http.build_request(method, path, json=body, params=_params(params))))
 
     async def patient_call(self, method: str, path: str, body: object) -> httpx.Response:
         """Send a request with a JSON body, and repeat it while the gateway is busy; see `call`."""
@@ -120,6 +120,10 @@ class GatewayConnection:
                 f"The connection to the gateway at {self._http.base_url} was lost ({type(error).__name__}): the same "
                 "command tries again"
             ) from None
+
+
+def _params(params: Params) -> httpx.QueryParams:
+    return httpx.QueryParams(dict(params) if isinstance(params, Mapping) else list(params or ()))
 
 
 async def _accepted(send: Callable[[], Awaitable[httpx.Response]]) -> httpx.Response:

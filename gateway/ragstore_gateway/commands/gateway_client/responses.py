@@ -52,9 +52,30 @@ class Accepted(Struct, frozen=True, rename="camel"):
     ingestion_id: str
 
 
+class Outcome(Struct, frozen=True, rename="camel"):
+    """The outcome of a document of a batch.
+
+    Attributes:
+        ingestion_id: its ingestion; empty if it was rejected.
+        code: the code of the error.
+        detail: why it was rejected.
+    """
+
+    ingestion_id: str = ""
+    code: str = ""
+    detail: str = ""
+
+
+class Outcomes(Struct, frozen=True):
+    """The outcomes of a batch, in the order of its documents."""
+
+    documents: list[Outcome]
+
+
 class State(Struct, frozen=True, rename="camel"):
     """The state of an ingestion."""
 
+    ingestion_id: str
     status: str
     chunks: int
     progress: float
@@ -64,6 +85,17 @@ class State(Struct, frozen=True, rename="camel"):
     def has_ended(self) -> bool:
         """Whether it has completed or failed."""
         return self.status not in {"pending", "processing"}
+
+
+class Progress(Struct, frozen=True, rename="camel"):
+    """The progress of a knowledge base.
+
+    Attributes:
+        waiting_for: number of documents that wait, by what they wait for.
+    """
+
+    waiting_for: dict[str, int]
+    ingestions: list[State]
 
 
 class DocumentState(Struct, frozen=True):

@@ -39,6 +39,11 @@ class Document(KeptText, frozen=True, kw_only=True, omit_defaults=True, tag_fiel
     name: str
 
     @property
+    def is_remote(self) -> bool:
+        """It is not read from the web."""
+        return False
+
+    @property
     def media_type(self) -> str:
         """The media type that its text is ingested with."""
         return MARKDOWN if self._is_markdown else KEPT_TEXT
