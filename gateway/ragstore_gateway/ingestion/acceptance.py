@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
@@ -176,12 +176,14 @@ async def _write(session: AsyncSession, base_id: str, documents: Sequence[NewCon
         await reset_reindexing(session, base_id, [row.id for row in rows.values()])
     now = datetime.now(UTC)
     ingestions: list[IngestionRow] = []
-    for document, name, digest in zip(documents, names, digests, strict=True):
+    for number, (document, name, digest) in enumerate(zip(documents, names, digests, strict=True)):
+        # Lists and the queue are ordered by time.
+        accepted_on = now + timedelta(microseconds=number)
         row = rows.get(name)
         if row is None:
-            row = rows[name] = _new_document(base_id, name, now)
+            row = rows[name] = _new_document(base_id, name, accepted_on)
             session.add(row)
-        ingestions.append(_new_ingestion(row, document, digest, now))
+        ingestions.append(_new_ingestion(row, document, digest, accepted_on))
     session.add_all(ingestions)
     await session.flush()
     # As a statement: the session would keep the contents until its end.

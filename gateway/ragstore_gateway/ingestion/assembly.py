@@ -130,6 +130,10 @@ class Ingestion:
         self._jobs.wake()
         return outcomes
 
+    def wake(self) -> None:
+        """Look for documents that were accepted in a transaction of the caller."""
+        self._jobs.wake()
+
     async def cancel(self, base_id: str, ingestion_id: str) -> None:
         """Cancel an ingestion; see `Documents.cancel`."""
         await self.documents.cancel(base_id, ingestion_id)

@@ -106,7 +106,7 @@ class IngestionProgress(Struct, frozen=True, rename="camel"):
     ingestions: Annotated[list[IngestionStatus], Meta(description="The ingestions of the query, in its order.")]
     estimated_seconds: Annotated[
         float | UnsetType,
-        Meta(ge=0, description="Time until all have ended, at this rate; absent while none has ended."),
+        Meta(description="Time until all have ended, at this rate; absent if none has ended within a minute."),
     ] = UNSET
 
 

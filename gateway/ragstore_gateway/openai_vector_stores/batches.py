@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -12,13 +13,15 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.byte_budget import reserved
 from ragstore.kit.errors import InvalidRequest, ServiceError
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import ConfigurationNotFound, FileNotFound, IngestionEnded, IngestionNotFound
+from ragstore_gateway.errors import ConfigurationNotFound, FileNotFound, IngestionEnded, IngestionNotFound, QueueFull
 from ragstore_gateway.ingestion.assembly import Ingestion
+from ragstore_gateway.ingestion.queue import MAX_BYTES, MAX_DOCUMENTS
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.transactions import UNFINISHED, lock_base
 from ragstore_gateway.openai_vector_stores.files import Files
@@ -39,6 +42,18 @@ UNSUPPORTED = "unsupported_file: "
 """Begins the stored error of a file that has an unsupported media type."""
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class _Group:
+    """Files that are attached with one transaction.
+
+    Attributes:
+        size: their size in bytes.
+    """
+
+    files: list[NewVectorStoreFile]
+    size: int
 
 
 class Batches:
@@ -87,17 +102,9 @@ class Batches:
             if await lock_base(session, base_id) is None:
                 raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
             session.add(FileBatchRow(id=batch_id, base_id=base_id, created_on=now))
-        for new in wanted:
-
-            async def join(session: AsyncSession, ingestion: IngestionRow) -> None:
-                # It is called within this turn of the loop.
-                await session.merge(_joined(batch_id, new.file_id, ingestion))  # noqa: B023
-
-            try:
-                await self._store_files.attach(base, new, join)
-            except ServiceError as error:
-                _log.warning("file not attached", base=base_id, file=new.file_id, error=error.code)
-                await self._reject(batch_id, new.file_id, error)
+        for group in await self._groups(wanted):
+            async with reserved(group.size):
+                await self._attach(base, batch_id, group.files)
         return await self.read(base_id, batch_id)
 
     async def attach_to_new(
@@ -119,17 +126,13 @@ class Batches:
         batch_id = f"vsfb_{uuid4().hex}"
         session.add(FileBatchRow(id=batch_id, base_id=base.id, created_on=datetime.now(UTC)))
         await session.flush()
-        names: set[str] = set()
-        for file_id in dict.fromkeys(file_ids):
-            try:
-                ingestion = await self._store_files.attach_to_new(session, base, file_id, names)
-                row = _joined(batch_id, file_id, ingestion)
-            except FileNotFound:
-                raise
-            except ServiceError as error:
-                _log.warning("file not attached", base=base.id, file=file_id, error=error.code)
-                row = _rejected(batch_id, file_id, error)
-            session.add(row)
+        new = [NewVectorStoreFile(file_id, None, None) for file_id in dict.fromkeys(file_ids)]
+        for group in await self._groups(new):
+            outcomes = await self._store_files.attach_group(session, base, group.files)
+            for each, outcome in zip(group.files, outcomes, strict=True):
+                if isinstance(outcome, FileNotFound):
+                    raise outcome
+                session.add(_row(batch_id, base.id, each.file_id, outcome))
         await session.flush()
         await self._ingestion.acceptance.reserve(session)
 
@@ -227,6 +230,44 @@ class Batches:
         ]
         return page.cut(objects)
 
+    async def _groups(self, files: Sequence[NewVectorStoreFile]) -> list[_Group]:
+        """Files in groups of one transaction; a large file is alone."""
+        sizes = await self._files.sizes([each.file_id for each in files])
+        groups: list[_Group] = []
+        for each in files:
+            size = sizes.get(each.file_id, 0)
+            last = groups[-1] if groups else None
+            if last is None or len(last.files) == MAX_DOCUMENTS or last.size + size > MAX_BYTES:
+                last = _Group([], 0)
+                groups.append(last)
+            last.files.append(each)
+            last.size += size
+        return groups
+
+    async def _attach(
+        self, base: Configuration[KnowledgeBase], batch_id: str, files: Sequence[NewVectorStoreFile]
+    ) -> None:
+        """Attach files of a batch with one transaction, or, if the queue has no room for all, half of them first."""
+        await self._ingestion.linked.prepare(base.id)
+        try:
+            async with self._database.session() as session:
+                for each, outcome in zip(
+                    files, await self._store_files.attach_group(session, base, files), strict=True
+                ):
+                    await session.merge(_row(batch_id, base.id, each.file_id, outcome))
+                await self._ingestion.acceptance.reserve(session)
+        except QueueFull as error:
+            # Others have taken the room meanwhile.
+            if len(files) == 1:
+                await self._reject(batch_id, files[0].file_id, error)
+                return
+        else:
+            self._ingestion.wake()
+            return
+        half = len(files) // 2
+        await self._attach(base, batch_id, files[:half])
+        await self._attach(base, batch_id, files[half:])
+
     async def _reject(self, batch_id: str, file_id: str, error: ServiceError) -> None:
         row = _rejected(batch_id, file_id, error)
         async with self._database.session() as session:
@@ -261,6 +302,14 @@ def _joined(batch_id: str, file_id: str, ingestion: IngestionRow) -> FileBatchFi
         bytes=ingestion.bytes,
         error="",
     )
+
+
+def _row(batch_id: str, base_id: str, file_id: str, outcome: IngestionRow | ServiceError) -> FileBatchFileRow:
+    """A file of a batch."""
+    if not isinstance(outcome, ServiceError):
+        return _joined(batch_id, file_id, outcome)
+    _log.warning("file not attached", base=base_id, file=file_id, error=outcome.code)
+    return _rejected(batch_id, file_id, outcome)
 
 
 def _rejected(batch_id: str, file_id: str, error: ServiceError) -> FileBatchFileRow:

@@ -134,18 +134,23 @@ class Files:
         Raises:
             FileNotFound: there is none.
         """
-        async with self._database.reading() as session:
-            return await self.read_in(session, file_id, content=content)
-
-    async def read_in(self, session: AsyncSession, file_id: str, *, content: bool = True) -> FileRow:
-        """A file, in a transaction; see `read`."""
         query = sa.select(FileRow).where(FileRow.id == file_id)
         if content:
             query = query.options(undefer(FileRow.content))
-        row = None if "\0" in file_id else await session.scalar(query)
+        async with self._database.reading() as session:
+            row = None if "\0" in file_id else await session.scalar(query)
         if row is None:
-            raise _missing(file_id)
+            raise missing_file(file_id)
         return row
+
+    async def read_many(self, session: AsyncSession, file_ids: Sequence[str]) -> dict[str, FileRow]:
+        """Files with their contents, by id, without those that do not exist.
+
+        Args:
+            session: the transaction.
+        """
+        query = sa.select(FileRow).where(FileRow.id.in_(_known(file_ids))).options(undefer(FileRow.content))
+        return {row.id: row for row in await session.scalars(query)}
 
     async def check_visible(self, file_ids: Sequence[str], visible: VisibleFiles | None) -> None:
         """Check that files exist for a caller.
@@ -168,18 +173,18 @@ class Files:
         await self._check(file_ids, sa.true())
 
     async def _check(self, file_ids: Sequence[str], clause: sa.ColumnElement[bool]) -> None:
-        wanted = [each for each in file_ids if "\0" not in each]
+        query = sa.select(FileRow.id).where(FileRow.id.in_(_known(file_ids)), clause)
         async with self._database.reading() as session:
-            found = set(await session.scalars(sa.select(FileRow.id).where(FileRow.id.in_(wanted), clause)))
+            found = set(await session.scalars(query))
         for file_id in file_ids:
             if file_id not in found:
-                raise _missing(file_id)
+                raise missing_file(file_id)
 
-    async def largest(self, file_ids: Sequence[str]) -> int:
-        """Size of the largest of some files; 0 if there are none."""
-        wanted = [each for each in file_ids if "\0" not in each]
+    async def sizes(self, file_ids: Sequence[str]) -> dict[str, int]:
+        """Sizes of files in bytes, by id, without those that do not exist."""
+        query = sa.select(FileRow.id, FileRow.size).where(FileRow.id.in_(_known(file_ids)))
         async with self._database.reading() as session:
-            return await session.scalar(sa.select(sa.func.max(FileRow.size)).where(FileRow.id.in_(wanted))) or 0
+            return {id: size for id, size in await session.execute(query)}  # noqa: C416  # rows
 
     async def page(
         self, page: PageQuery, purpose: str, visible: VisibleFiles | None = None
@@ -286,5 +291,11 @@ def _media_type(declared: str) -> str:
     return declared
 
 
-def _missing(file_id: str) -> FileNotFound:
+def missing_file(file_id: str) -> FileNotFound:
+    """The error of a file that does not exist."""
     return FileNotFound(f"There is no file {file_id[:64]!r}")
+
+
+def _known(file_ids: Sequence[str]) -> list[str]:
+    """The ids that a file can have: PostgreSQL's driver rejects a NUL."""
+    return [each for each in file_ids if "\0" not in each]

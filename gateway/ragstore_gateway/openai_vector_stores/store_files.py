@@ -10,19 +10,19 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.byte_budget import reserved
-from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.errors import InvalidRequest, ServiceError
 from ragstore_gateway.api.uploads import ACCEPTED
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import FileNotFound
+from ragstore_gateway.errors import ConfigurationNotFound, FileNotFound
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.documents import AlsoStore
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.ingestion.transactions import CANCELLED, COMPLETED, FAILED, UNFINISHED
-from ragstore_gateway.openai_vector_stores.files import Files
+from ragstore_gateway.ingestion.transactions import CANCELLED, COMPLETED, FAILED, UNFINISHED, lock_base
+from ragstore_gateway.openai_vector_stores.files import Files, missing_file
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
 from ragstore_gateway.openai_vector_stores.schemas import (
     AttributeValue,
@@ -133,41 +133,82 @@ class StoreFiles:
             return
         raise _name_taken()
 
-    async def attach_to_new(
-        self, session: AsyncSession, base: Configuration[KnowledgeBase], file_id: str, names: set[str]
-    ) -> IngestionRow:
-        """Ingest a file into a knowledge base in the transaction that creates the base.
+    async def attach_group(
+        self, session: AsyncSession, base: Configuration[KnowledgeBase], new: Sequence[NewVectorStoreFile]
+    ) -> list[IngestionRow | ServiceError]:
+        """Ingest files into a knowledge base, in one transaction; see `attach`.
 
         Args:
             session: the transaction, which ends with `Acceptance.reserve`.
             base: the knowledge base.
-            file_id: the file.
-            names: the names of its documents so far; the name of this document is added.
+            new: the files, each one once. Their contents are in memory together.
 
         Returns:
-            The ingestion.
+            For each file, the ingestion, or why it cannot be ingested.
 
         Raises:
-            FileNotFound: there is no such file.
-            InvalidRequest: the file cannot be ingested. Nothing was written.
-            QueueFull: too much waits. Nothing was written.
+            ConfigurationNotFound: there is no such knowledge base.
         """
-        file = await self._files.read_in(session, file_id)
-        if file.media_type not in ACCEPTED:
-            raise _unsupported()
-        name = _name(file.filename, file.id, unique=file.filename in names)
-        if name in names:
-            raise _name_taken()
-        accepted = NewContent(name, file.media_type, file.content, base.body.name)
-        # Of many files, one is in memory.
-        session.expunge(file)
-        ingestion = await self._ingestion.acceptance.accept(session, base.id, accepted)
-        names.add(name)
-        link = VectorStoreFileRow(
-            document_id=ingestion.document_id, base_id=base.id, file_id=file_id, filename=file.filename, attributes={}
+        if await lock_base(session, base.id) is None:
+            raise ConfigurationNotFound(f"There is no knowledge base {base.id}")
+        ids = [each.file_id for each in new]
+        files = await self._files.read_many(session, ids)
+        names = await self._names(session, base.id, [files[each] for each in ids if each in files])
+        outcomes: dict[str, IngestionRow | ServiceError] = {}
+        valid: list[NewVectorStoreFile] = []
+        for each in new:
+            if each.file_id not in files:
+                outcomes[each.file_id] = missing_file(each.file_id)
+            elif files[each.file_id].media_type not in ACCEPTED:
+                outcomes[each.file_id] = _unsupported()
+            elif each.file_id not in names:
+                outcomes[each.file_id] = _name_taken()
+            else:
+                valid.append(each)
+        contents = [
+            NewContent(names[id], files[id].media_type, files[id].content, base.body.name)
+            for id in (each.file_id for each in valid)
+        ]
+        accepted = await self._ingestion.acceptance.accept_many(session, base.id, contents)
+        for each, outcome in zip(valid, accepted, strict=True):
+            outcomes[each.file_id] = outcome
+            if isinstance(outcome, IngestionRow):
+                link = VectorStoreFileRow(
+                    document_id=outcome.document_id,
+                    base_id=base.id,
+                    file_id=each.file_id,
+                    filename=files[each.file_id].filename,
+                    attributes=dict(each.attributes or {}),
+                )
+                await session.merge(link)
+        for file in files.values():
+            # The session would keep the contents until its end.
+            session.expunge(file)
+        return [outcomes[each] for each in ids]
+
+    async def _names(self, session: AsyncSession, base_id: str, files: Sequence[FileRow]) -> dict[str, str]:
+        """The names of the documents of files. A file whose names all belong to other documents has none."""
+        linked = (
+            sa.select(VectorStoreFileRow.file_id, DocumentRow.name)
+            .join(DocumentRow, DocumentRow.id == VectorStoreFileRow.document_id)
+            .where(VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id.in_([file.id for file in files]))
         )
-        session.add(link)
-        return ingestion
+        names: dict[str, str] = {id: name for id, name in await session.execute(linked)}  # noqa: C416  # rows
+        left = [file for file in files if file.id not in names]
+        choices = {file.id: [_name(file.filename, file.id, unique=unique) for unique in (False, True)] for file in left}
+        wanted = [name for own in choices.values() for name in own]
+        used = set(
+            await session.scalars(
+                sa.select(DocumentRow.name).where(DocumentRow.base_id == base_id, DocumentRow.name.in_(wanted))
+            )
+        )
+        used.update(names.values())
+        for id, own in choices.items():
+            name = next((each for each in own if each not in used), None)
+            if name is not None:
+                names[id] = name
+                used.add(name)
+        return names
 
     async def read(self, base_id: str, file_id: str) -> VectorStoreFileObject:
         """A file of a vector store.

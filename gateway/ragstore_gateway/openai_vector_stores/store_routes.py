@@ -59,7 +59,8 @@ async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api
     await vector_stores_api.files.check_visible(body.file_ids or (), await visible_files(request, vector_stores_api))
     attach = partial(vector_stores_api.batches.attach_to_new, file_ids=body.file_ids) if body.file_ids else None
     # Of many files, one is in memory. No transaction waits for its room.
-    async with reserved(await vector_stores_api.files.largest(body.file_ids) if body.file_ids else 0):
+    sizes = await vector_stores_api.files.sizes(body.file_ids or ())
+    async with reserved(max(sizes.values(), default=0)):
         stored = await vector_stores_api.stores.create(body, caller(request), attach, visible_bases(request.scope))
     return await vector_stores_api.stores.read(stored.id)
 
