@@ -87,7 +87,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         ingestion_max_waiting: maximum number of ingestions that have not ended, of all replicas; more are 503.
         ingestion_max_waiting_bytes: maximum size of their documents together; more are 503. One document alone may be
             larger.
-        ingestion_retry_seconds: how long an ingestion repeats a call while a provider or a vector store is unavailable.
+        ingestion_retry_seconds: how long an ingestion repeats a call while a provider or an engine is unavailable.
         ingestion_lease_seconds: time after which the other replicas continue the ingestions of one that has ended.
         ingestion_retention_days: how long the state of an ingestion is kept after its end.
         collection_prefix: begins the names of the collections of knowledge bases. The store must reserve it, see

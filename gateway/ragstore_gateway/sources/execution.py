@@ -299,7 +299,7 @@ class Execution:
             return
 
     def _check_time(self) -> None:
-        # Ingestions may take long: they are repeated while a provider or a vector store is unavailable.
+        # Ingestions may take long: they are repeated while a provider or an engine is unavailable.
         if monotonic() >= self._deadline:
             raise _OutOfTime
 
