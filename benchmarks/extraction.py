@@ -1,7 +1,7 @@
 """Measure the extraction of the main text of pages and of its headings, beside a program that only removes the tags.
 
     python -m benchmarks.extraction             the table of docs/web.md
-    python -m benchmarks.extraction --missing   also the words that are missing, and those that are too many
+    python -m benchmarks.extraction --missing   also the words that are missing, and the words that are too many
 
 The pages are tests/gateway/web/pages/*.html; each has its main text beside it, as .txt.
 """
@@ -55,8 +55,8 @@ class Measured:
         expected: its main text.
         extracted: the text that the gateway extracts.
         stripped: its text without tags.
-        headings: the headings of the main text.
-        kept: those of them that the gateway extracts as headings.
+        headings: number of headings of the main text.
+        kept: number of these headings that the gateway extracts as headings.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Measured:
 
 
 class _TagStripper(HTMLParser):
-    """Collects all text but that of scripts and styles."""
+    """Collects all text, without scripts and styles."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)

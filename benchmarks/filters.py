@@ -5,8 +5,8 @@
     python -m benchmarks.filters --folder DIR --sizes --vectors FILE --take 500 2000    # the first of these only
 
 Each size is a collection of random embeddings of 32, and real vectors are others; all are in one server. Chroma's own
-query and that of the service's store take turns, and the order within a pair alternates. Each pair has a new filter;
-the next query with it is paired as well.
+query and the query of the service's store take turns, and the order within a pair alternates. Each pair has a new
+filter; the next query with it is paired as well.
 
 A filter selects a value of a text field (`part`), or the numbers below a limit (`number`).
 """

@@ -4,7 +4,7 @@
     python -m benchmarks.growth --folder DIR --sizes 10000 1000000
 
 Each size has a collection of its own. For each, Chroma's server is started twice: its own calls are measured first, and
-then those of the service's store, in a process of its own. Embeddings have 32 dimensions, texts 100 characters.
+then the calls of the service's store, in a process of its own. Embeddings have 32 dimensions, texts 100 characters.
 """
 
 from __future__ import annotations

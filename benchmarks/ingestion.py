@@ -4,8 +4,9 @@
 
 All rows have the same texts, and the same server of embeddings, which responds immediately. Small texts have 1 kB; the
 large one has 5 MB. The loops are programs of their own: Chroma in batches of 256 chunks, and LangChain over Chroma one
-by one and in batches of 1,000, by a Python that has `langchain-chroma` and `chromadb`. Processor time is that of the
-gateways with the processes that they have started, or of the loop; the server of embeddings and PostgreSQL are in none.
+by one and in batches of 1,000, by a Python that has `langchain-chroma` and `chromadb`. Processor time is measured for
+the gateways with the processes that they have started, or for the loop, without the server of embeddings and
+PostgreSQL.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _gaussian(count: int, spread: float, seed: int) -> Vectors:
 
 
 def _with_equal(count: int, equal: int, seed: int) -> Vectors:
-    """Random vectors of which the first ones are equal, as those of the boilerplate of documents."""
+    """Random vectors of which the first ones are equal, like the vectors of repeated boilerplate."""
     vectors = _gaussian(count, 0.0, seed)
     vectors[1:equal] = vectors[0]
     return vectors

@@ -2,7 +2,7 @@
 
 The service sends concurrent writes to Chroma in batches. The rate of one client of Chroma with batches of that size is
 the limit that the service would reach if its own work took no time. Each measurement has new collections, since the
-cost of a write depends on the number of those that Chroma has not saved.
+cost of a write depends on the number of writes that Chroma has not saved.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Result(Document):
 
 
 class Page(TypedDict):
-    """One page of a listing; ``total`` counts all documents that match, not only those of this page."""
+    """One page of a listing; ``total`` counts all documents that match, on all pages."""
 
     documents: list[Document]
     count: int
@@ -170,7 +170,7 @@ def expand_to_section(client: httpx.Client, collection: str, chunk: Document) ->
     """Read the whole section of a chunk.
 
     Returns:
-        The chunk and its siblings, those of the same ``section_id``, in reading order.
+        All chunks with the same ``section_id``, in reading order.
     """
     siblings = list_documents(client, collection, {"section_id": chunk["metadata"]["section_id"], "layer": "chunk"})
     return sorted(siblings["documents"], key=lambda sibling: sibling["metadata"]["chunk_index"])

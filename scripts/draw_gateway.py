@@ -1,6 +1,6 @@
 """Draws `docs/gateway-layers.svg`, the picture of the gateway's folders in `docs/architecture.md`.
 
-`python -m scripts.draw_gateway`. The order is that of the `layers` contract in `pyproject.toml`, which `make check`
+`python -m scripts.draw_gateway`. The order comes from the `layers` contract in `pyproject.toml`, which `make check`
 verifies, and the notes are the first sentences of the packages' docstrings. A test compares the file with the drawing.
 """
 

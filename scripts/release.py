@@ -53,7 +53,7 @@ SUMS: Final = "SHA256SUMS"
 
 
 class NotReady(Exception):
-    """The sources are not those of the version."""
+    """The sources do not have the version."""
 
 
 def check(version: str) -> None:
@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command.
 
     Args:
-        arguments: the command line; that of this process by default.
+        arguments: the command line; the process's own by default.
     """
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("version")

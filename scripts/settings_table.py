@@ -22,7 +22,7 @@ HEAD = "| variable | default | meaning |\n| --- | --- | --- |\n"
 
 
 def table(kind: type[msgspec.Struct] = Settings, prefix: str = PREFIX) -> str:
-    """Build the table of a settings struct from its defaults, its docstring and those of its parents.
+    """Build the table of a settings struct from its defaults, its docstring and its parents' docstrings.
 
     Args:
         kind: the struct.

@@ -25,7 +25,7 @@ START_SECONDS: Final = 60
 
 
 def prepare(python: str, folder: Path) -> Path:
-    """Create an environment with the service, or use the one of an earlier run.
+    """Create an environment with the service, or use an earlier run's environment.
 
     Args:
         python: the interpreter.

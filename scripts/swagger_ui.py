@@ -1,7 +1,7 @@
 """Verify the files of Swagger UI in the package: `python -m scripts.swagger_ui`; `--fetch` replaces them (needs npm).
 
-They are those of the npm package swagger-ui-dist, unchanged. Their hashes are below, so that a change is noticed
-without network. After a new version: set VERSION, run with `--fetch`, and copy the printed hashes.
+They come from the npm package swagger-ui-dist, unchanged. Their hashes are below, so that a change is noticed without
+network. After a new version: set VERSION, run with `--fetch`, and copy the printed hashes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def found() -> dict[str, str]:
 
 
 def fetch() -> None:
-    """Replace the files by those of npm, which verifies the package's own checksum."""
+    """Replace the files by files from npm, which verifies the package's own checksum."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["npm", "pack", "--silent", f"swagger-ui-dist@{VERSION}"]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "chroma-repair")
     """Run the command.
 
     Args:
-        arguments: the command line; that of this process by default.
+        arguments: the command line; the process's own by default.
         program: the command's name, for its help.
 
     Returns:

@@ -78,7 +78,7 @@ def missing_entries(database: sqlite3.Connection, segment: Segment, index: Saved
 
 
 def _rows_of(index: SavedIndex, labels: dict[str, int], document_ids: list[str]) -> dict[str, int]:
-    """The row of each document in an index, in the order of the documents; without those that have none."""
+    """The row of each document in an index, in the order of the documents. Documents without a row are left out."""
     rows = {int(index.labels[row]): int(row) for row in np.flatnonzero(index.usable)}
     return {document_id: rows[labels[document_id]] for document_id in document_ids if labels.get(document_id) in rows}
 

@@ -133,7 +133,7 @@ def read_index(folder: Path, dimension: int, configuration: IndexConfiguration) 
 
 
 def _read_norms(path: Path, count: int) -> Matrix:
-    """The norms of embeddings; NaN for those that were not written."""
+    """The norms of embeddings; NaN for norms that were not written."""
     norms = np.full(count, np.nan, np.float32)
     written = np.fromfile(path, "<f4", count)
     norms[: len(written)] = written

@@ -40,7 +40,7 @@ def documents(count: int) -> Iterator[NewDocument]:
 
 
 def wait_for_requests(server: LocalServer, count: int) -> None:
-    """Wait until a server has received requests, and its client the responses to those that it sends."""
+    """Wait until a server has received requests, and its client the responses that it sends."""
     deadline = time.monotonic() + 30
     while len(server.requests) < count and time.monotonic() < deadline:
         time.sleep(0.02)

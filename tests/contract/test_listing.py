@@ -271,7 +271,7 @@ def test_an_invalid_where_is_reported_with_its_path(collection: str, listing: Li
 
 
 def _pages(http: httpx.Client, collection: str, **filter_given: object) -> list[dict[str, Any]]:
-    """All pages of a list, each after the one before."""
+    """All pages of a list, each after the previous page."""
     pages: list[dict[str, Any]] = []
     after = None
     while True:

@@ -48,7 +48,7 @@ class Stage:
         return [instruction.value for instruction in self.instructions if instruction.name == name]
 
     def value(self, name: str) -> str:
-        """The value of the last instruction of a name: the one in force."""
+        """The value of the last instruction of a name, which is in force."""
         return self.values(name)[-1]
 
 

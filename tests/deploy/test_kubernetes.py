@@ -48,7 +48,7 @@ def container(overlay: str) -> Manifest:
 
 
 def variables(overlay: str) -> dict[str, str]:
-    """The variables of the container; those of a secret are empty."""
+    """The variables of the container; variables of a secret are empty."""
     return {pair["name"]: pair.get("value", "") for pair in container(overlay)["env"]}
 
 

@@ -1,4 +1,4 @@
-"""The files of Swagger UI in the package are those of the npm package."""
+"""The files of Swagger UI in the package equal the files of the npm package."""
 
 from __future__ import annotations
 

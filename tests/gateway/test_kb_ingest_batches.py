@@ -28,9 +28,7 @@ def small_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def requests_of(served: Served, path: str) -> float:
     """The number of requests of a route."""
     lines = httpx.get(f"{served.url}/metrics").text.splitlines()
-    own = [
-        line for line in lines if line.startswith("ragstore_gateway_requests_total") and f'path="{path}"' in line
-    ]
+    own = [line for line in lines if line.startswith("ragstore_gateway_requests_total") and f'path="{path}"' in line]
     return sum(float(line.rpartition(" ")[2]) for line in own)
 
 

@@ -54,8 +54,8 @@ async def burst(url: str, key: str, requests: Sequence[RawRequest], reading: Rea
         url: address of the gateway.
         key: a key of it.
         reading: how the responses are read. Of one that is not read, the status is read.
-        seconds: time after which all connections are closed. Those that do not read are closed when all responses have
-            begun.
+        seconds: time after which all connections are closed. Connections that do not read are closed when all responses
+            have begun.
 
     Returns:
         How often each status came; `none` for requests without a response in time.

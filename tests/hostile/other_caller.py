@@ -45,7 +45,7 @@ class OtherCaller:
         self._process = process
 
     def waits(self) -> Waits:
-        """The longest waits since the last call, those of requests in progress included."""
+        """The longest waits since the last call, including requests in progress."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(b"\n")

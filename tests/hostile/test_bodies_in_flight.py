@@ -1,4 +1,4 @@
-"""All bodies together have a budget: slow senders and readers lose their share of it to those that make progress."""
+"""All bodies together have a budget: slow senders and readers lose their share of it to faster ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow calls of embedded Chroma, which executes one call at a time, leave room for those of others."""
+"""Slow calls of embedded Chroma, which executes one call at a time, leave room for other callers."""
 
 from __future__ import annotations
 

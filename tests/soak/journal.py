@@ -88,7 +88,7 @@ class Journal:
     """All batches.
 
     Attributes:
-        batches: the batches by name; a check drops those that are known to be deleted.
+        batches: the batches by name; a check drops batches that are known to be deleted.
         sent: number of documents sent.
         acknowledged: number of documents whose write was acknowledged.
         found: number of stored documents at the last check.

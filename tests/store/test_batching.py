@@ -1,4 +1,4 @@
-"""Concurrent writes become one batch; apart from the time that they take, their results are those of single writes."""
+"""Concurrent writes become one batch. Apart from the time that they take, they have the results of single writes."""
 
 from __future__ import annotations
 

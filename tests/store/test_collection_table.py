@@ -1,4 +1,4 @@
-"""The collections and counts that are read from embedded Chroma's database are those that Chroma reports."""
+"""The collections and counts in embedded Chroma's database equal Chroma's own reports."""
 
 from __future__ import annotations
 

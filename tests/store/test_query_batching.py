@@ -55,7 +55,7 @@ async def queries_in_flight(store: Store, inner: SpyStore, points: str) -> Async
 
 
 def later_calls(inner: SpyStore) -> list[Call]:
-    """The calls after those that `queries_in_flight` made."""
+    """The calls after the calls of `queries_in_flight`."""
     return inner.calls[QUERY_CONCURRENCY:]
 
 
@@ -91,7 +91,7 @@ async def test_clients_that_query_again_immediately_join_the_queries_that_are_qu
 
 
 def recorded_queries() -> float:
-    """The number of queries in batches as recorded now, without those whose recording is deferred."""
+    """The number of queries in batches that are recorded already; recording may be deferred."""
     (metric,) = BATCH_REQUESTS.labels("query").collect()
     (total,) = (sample.value for sample in metric.samples if sample.name.endswith("_sum"))
     return total

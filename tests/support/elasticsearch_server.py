@@ -9,7 +9,7 @@ no Elasticsearch: the docs of the gateway say so. Pages of elastic.co/docs/refer
 - `mapping-reference/ignore-above`: a longer term than 32,766 bytes rejects its document.
 - `configuration-reference/search-settings`: at most 30 levels of queries (`indices.query.bool.max_nested_depth`).
 - `configuration-reference/networking-settings`: a request has at most 100 MB (`http.max_content_length`).
-- `rest-apis/compatibility`: the media types of a request name one version: that of the server, or the one before.
+- `rest-apis/compatibility`: the media types of a request name one version: the server's, or the previous one.
 - `index-settings/index-modules`: at most 65,536 terms (`index.max_terms_count`) and 10,000 hits
   (`index.max_result_window`).
 """

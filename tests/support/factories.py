@@ -81,7 +81,7 @@ async def add_documents(store: Store, name: str, documents: Batch) -> None:
 
 
 async def upsert_documents(store: Store, name: str, documents: Batch) -> None:
-    """Add documents, or replace those whose ids are taken.
+    """Add documents. A document replaces the stored document with its id.
 
     Raises:
         ServiceError: they were not written.

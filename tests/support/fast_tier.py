@@ -28,7 +28,7 @@ PROCESS_EVENTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty")
 _started = pytest.StashKey[float]()
 
 _being_set_up: list[str] = []
-"""The fixture that is being set up, after those that requested it while they were set up themselves."""
+"""The fixture that is being set up, after the fixtures that requested it while they were set up themselves."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -114,7 +114,7 @@ def _starts_process(item: pytest.Item) -> bool:
 
 
 def _fixtures(item: pytest.Item) -> list[pytest.FixtureDef[object]]:
-    """The definitions of all fixtures that an item uses, without those that are only known while it runs."""
+    """The definitions of all fixtures that an item uses, without fixtures that are only known while it runs."""
     if not isinstance(item, pytest.Function):
         return []
     # pytest has no public way to them before the tests run.

@@ -1,6 +1,6 @@
 """An independent oracle of the `where` language: plain Python over the JSON of a filter.
 
-It shares no code with the service. Tests compare the documents that the service selects with those of the oracle.
+It shares no code with the service. Tests compare the documents that the service and the oracle select.
 """
 
 from __future__ import annotations

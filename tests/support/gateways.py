@@ -12,7 +12,7 @@ from tests.support.pages import ROOT
 from tests.support.servers import Served, free_port, start_process
 
 FAST_MODEL = "builtin/wordllama"
-"""The model of the gateways of tests. That of new bases takes 170 times as long."""
+"""The model of the gateways of tests. The default model of new bases takes 170 times as long."""
 
 CHOOSING_A_MODEL = {
     "RAGSTORE_GATEWAY_EMBEDDING_MODEL",

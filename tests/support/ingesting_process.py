@@ -49,7 +49,7 @@ class IngestingProcess:
     """A process that ingests documents. It renews no lease and takes over nothing by itself.
 
     Args:
-        collections: the collections; by default those of the knowledge.
+        collections: the collections; the knowledge's by default.
         splitter: splits texts.
         owner: the id of the process.
     """

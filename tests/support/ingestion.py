@@ -48,7 +48,7 @@ class EmbeddingServer:
         seconds: time of a response.
         held: part of the texts whose responses wait.
         rejected: part of a text for which the response is 413.
-        is_loading: whether all responses are 503, as those of a server that loads its model.
+        is_loading: whether all responses are 503, as a server responds that loads its model.
         waiting: number of responses that wait.
     """
 

@@ -97,7 +97,7 @@ class Ledger:
 
     @property
     def failures(self) -> int:
-        """Number of requests without an acknowledgement so far: failed ones, and those in flight."""
+        """Number of requests without an acknowledgement so far: failed, or in flight."""
         return len(self._everything) - self.acknowledgements
 
     async def wait_for_more(self, acknowledged: int) -> None:

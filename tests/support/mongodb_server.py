@@ -67,7 +67,7 @@ class MongodbServer:
     Attributes:
         url: its connection string.
         address: its host and port.
-        commands: the commands so far, without those of the connection itself.
+        commands: the commands so far, without commands of the connection itself.
         scans: filters of commands that no index of the collection supports.
         index_status: the status of indexes that are created.
     """

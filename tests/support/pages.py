@@ -68,7 +68,7 @@ def text_of(page: str) -> str:
 
 @cache
 def blocks_of(page: str) -> list[Block]:
-    """The blocks of a page in their order, also those in lists and quotes, and those that are only indented."""
+    """The blocks of a page in their order, also in lists and quotes, and blocks that are only indented."""
     blocks: list[Block] = []
     mark: re.Match[str] | None = None
     for token in MarkdownIt().parse(text_of(page)):

@@ -25,7 +25,7 @@ WORKERS = 8
 """Workers of pytest-xdist that have ports of their own."""
 
 PORTS = range(10_000, 32_000)
-"""Ports below those that Linux gives to connections and to listeners on port 0."""
+"""Ports below the range that Linux gives to connections and to listeners on port 0."""
 
 # Its own generator: Hypothesis seeds the global one, which would return the same ports again.
 _random = random.Random()
@@ -97,7 +97,7 @@ def start_process(command: list[str], url: str, log: Path, environ: Mapping[str,
     Args:
         url: its address.
         log: file for its output.
-        environ: variables beyond those of the tests.
+        environ: variables in addition to the tests' own.
 
     Returns:
         The process.

@@ -55,7 +55,7 @@ async def echo(scope: HTTPScope, receive: Receive, send: Send) -> None:
 
 
 async def responses_to(pieces: Sequence[bytes]) -> list[bytes]:
-    """Send pieces over a socket, each after the one before was read, and return the bodies of the responses."""
+    """Send pieces over a socket, each after the previous one was read, and return the bodies of the responses."""
     config = Config(echo, http=protocol(TIMEOUT_SECONDS, request_metrics("slices")), log_config=None, lifespan="off")
     config.load()
     loop = asyncio.get_running_loop()

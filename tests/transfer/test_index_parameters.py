@@ -1,4 +1,4 @@
-"""A collection that is copied or imported has the parameters of the index of its source, or those of the command."""
+"""The index of a copied or imported collection has the parameters of its source's index, or of the command."""
 
 from __future__ import annotations
 

@@ -485,7 +485,7 @@ export interface components {
         };
         /**
          * DeleteRequest
-         * @description The documents to delete: those with these ids that the filter selects. One of the two is required.
+         * @description Deletes the documents with these ids that the filter selects. One of the two is required.
          */
         DeleteRequest: {
             /** @default null */
@@ -699,7 +699,7 @@ export interface components {
         };
         /**
          * HnswParameters
-         * @description Parameters of Chroma's index. Those that are left out have Chroma's default.
+         * @description Parameters of Chroma's index. Omitted parameters have Chroma's default.
          */
         HnswParameters: {
             /** @default null */

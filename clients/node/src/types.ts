@@ -133,7 +133,7 @@ export type IterateOptions = Selection & IncludeOptions & Pick<CamelFilter, "off
   pageSize?: number | undefined;
 };
 
-/** The documents to delete: those with these ids that the filter selects. One of the two is required. */
+/** Deletes the documents with these ids that the filter selects. One of the two is required. */
 export type DeleteRequest = { ids: readonly string[]; where?: Where | undefined } | { ids?: undefined; where: Where };
 
 /** The optional fields of a similarity query. */

@@ -19,7 +19,7 @@ from ragstore_client._exceptions import InvalidInput
 _NUMBERS = {
     "c": "b", "C": "B", "s": "h", "S": "H", "i": "i", "I": "I", "l": "q", "L": "Q", "e": "e", "f": "f", "g": "d"
 }  # fmt: skip
-"""Arrow's formats of numbers, as those of the `struct` module."""
+"""Arrow's formats of numbers, and the equivalent formats of the `struct` module."""
 
 _VIEW_BYTES, _INLINE_BYTES = 16, 12
 

@@ -19,7 +19,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 def endpoint_of_client(url: str | None, api_key: str | UnsetType | None) -> Endpoint:
-    """The endpoint of a client: its arguments, and the environment for those that are not given.
+    """The endpoint of a client: its arguments, and the environment for omitted ones.
 
     Args:
         url: the base URL; `RAGSTORE_URL` when None, and without that variable `http://127.0.0.1:8080`.

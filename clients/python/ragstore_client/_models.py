@@ -87,7 +87,7 @@ class Collection(msgspec.Struct, frozen=True):
 
 
 class HnswParameters(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Parameters of Chroma's index. Those that are None have Chroma's default.
+    """Parameters of Chroma's index. Parameters that are None have Chroma's default.
 
     Attributes:
         ef_construction: candidates that are compared for each new document.

@@ -1,4 +1,4 @@
-"""`Ingestion`: the parts behind documents, put together."""
+"""`Ingestion`: accepts, cancels and deletes documents, and runs their jobs."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class Collections:
         """Look collections up by their names, in the order of the names.
 
         Args:
-            collection_ids: the names. Those that do not exist any more are skipped.
+            collection_ids: the names. Collections that no longer exist are skipped.
         """
         ids = list(collection_ids)
         async with self._database.reading() as session:
@@ -174,10 +174,10 @@ class Collections:
         )
 
     def fingerprint(self, base: KnowledgeBase) -> str:
-        """A hash of all that the vectors of a base depend on: provider, model, chunking and store; not secrets.
+        """A hash of the settings that determine the vectors of a base: provider, model, chunking, store; not secrets.
 
-        Those of a base in an existing collection depend on the collection: its model never changes, and another
-        chunking is that of later documents.
+        For a base in an existing collection, only the collection counts: its model never changes, and a changed
+        chunking applies to later documents.
 
         Args:
             base: the configuration.

@@ -26,7 +26,7 @@ def embedded_text(extracted: Extracted, span: ChunkSpan, chunking: Chunking) -> 
         chunking: how the document is split.
 
     Returns:
-        The title and the headings above the chunk, each on a line, and its text; those that the text has are left out.
+        The title and the headings above the chunk, each on a line, and its text. Lines that the text has are left out.
     """
     text = extracted.text[span.start : span.end]
     if not chunking.with_headings:
@@ -57,7 +57,7 @@ def heading_lines(extracted: Extracted, span: ChunkSpan) -> list[str]:
 
 
 def _above(extracted: Extracted, span: ChunkSpan) -> Iterator[str]:
-    """The headings of the sections that a chunk is in, the nearest one first: that of the span, and those above it."""
+    """The headings of a chunk's sections, the nearest first."""
     headings = extracted.headings
     end = bisect_right(headings, span.end, key=lambda heading: heading.start)
     level: int | None = None

@@ -1,4 +1,4 @@
-"""The errors that end the work on an ingestion."""
+"""Errors that end the work on an ingestion in this process; they are not retried."""
 
 from __future__ import annotations
 

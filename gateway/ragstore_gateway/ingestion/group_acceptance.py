@@ -25,7 +25,7 @@ class _Waiting:
 
 
 class GroupAcceptance:
-    """Accepts documents. A lone document never waits: those that arrive during a transaction share the next one.
+    """Accepts documents. A lone document never waits. Documents that arrive during a transaction share the next one.
 
     The transactions of one base would wait for each other anyway.
 

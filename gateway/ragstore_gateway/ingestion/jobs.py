@@ -1,4 +1,4 @@
-"""`Jobs`: runs the ingestions of the queue in this process, and takes over those of processes that have ended."""
+"""`Jobs`: runs queued ingestions in this process, also ingestions of processes that have ended."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 class KeywordBackfill:
-    """Reads the chunks from the engines, whose texts are the ones that searches return.
+    """Indexes the words of stored chunks. It reads them from the engines, whose texts searches return.
 
     Args:
         collections: the collections of all bases.

@@ -35,8 +35,8 @@ _log = structlog.get_logger(__name__)
 class LinkedCollections:
     """Finds the collections of bases that name one.
 
-    The model of such a base is that of its collection, if the collection records one that this gateway has. A base may
-    name its provider, for a collection without that record.
+    Such a base uses the model that its collection records, if this gateway has it. For a collection without a recorded
+    model, a base may name its provider.
 
     Args:
         bases: the configurations of all bases.
@@ -129,7 +129,7 @@ class LinkedCollections:
             self._ready.popitem(last=False)
 
     async def _adopt(self, base: Configuration[KnowledgeBase]) -> None:
-        """Make a shared collection the one that the documents of a base are written to."""
+        """Make a shared collection the active collection of a base."""
         store = self._engines.open_linked(base.body.store_type, base.body.store_parameters, base.id)
         info = await store.describe()
         if info is None:

@@ -15,7 +15,7 @@ CHUNKS: Final = "chunks"
 VECTORS: Final = "vectors"
 """Kinds of payloads: the document, the spans of its chunks, the mark of a batch of vectors that the engine has.
 
-An earlier version kept the vectors of the batch, as float32, until the engine had those of all batches."""
+An earlier version kept the vectors of the batch, as float32, until the engine had all batches."""
 
 
 async def payload(

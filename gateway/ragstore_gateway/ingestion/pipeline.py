@@ -136,7 +136,7 @@ class Pipeline:
 
         Args:
             claimed: documents of the base.
-            lost: those whose ingestions were ended elsewhere.
+            lost: documents whose ingestions were ended elsewhere.
             has_removals: whether there are vectors to remove already.
         """
         if not lost and not has_removals:

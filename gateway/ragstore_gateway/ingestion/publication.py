@@ -56,7 +56,7 @@ class Published:
 
     Attributes:
         lacking: documents that have to be written to further collections first.
-        changed: documents whose content seemed to be that of the document, which was replaced meanwhile.
+        changed: documents that seemed unchanged, but whose stored content was replaced meanwhile.
         lost: documents whose ingestions were ended, or were taken over by another process.
         has_removals: whether vectors are to be removed.
     """

@@ -59,8 +59,8 @@ class Lane:
 
     Attributes:
         base_id: the knowledge base.
-        new: number of those that have not begun.
-        interrupted: number of those that another process has begun, or this one before.
+        new: number of ingestions that have not begun.
+        interrupted: number of ingestions that this process or another one has begun before.
         oldest: when the first of them was accepted.
     """
 
@@ -110,11 +110,11 @@ class IngestionQueue:
 
         Args:
             base_id: the knowledge base.
-            interrupted: whether to claim one ingestion that was begun before, and not those that are new. It is alone,
+            interrupted: whether to claim one ingestion that was begun before, instead of new ones. It is claimed alone,
                 because it may be what ended its process.
 
         Returns:
-            The documents, in the order in which they were accepted. Those of ingestions that ended with the claim are
+            The documents, in the order in which they were accepted. Documents whose ingestions ended with the claim are
             left out.
         """
         with metrics.step("plan"):
@@ -253,7 +253,7 @@ class IngestionQueue:
                 each.set_kept_text(kept[row.revision])
 
     async def release(self, ingestion_ids: Sequence[str], *, counted: bool = False) -> None:
-        """Give claimed ingestions back, so that any process claims them. Those that have ended are left as they are.
+        """Give claimed ingestions back, so that any process claims them. Ingestions that have ended stay unchanged.
 
         Args:
             ingestion_ids: the ingestions.

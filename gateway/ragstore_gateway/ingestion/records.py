@@ -62,7 +62,7 @@ def records_of(
     for index, (span, vector) in enumerate(zip(spans, vectors, strict=True), first):
         metadata: dict[str, MetadataValue] = {
             "chunk_index": index,
-            # Those of the strategy: `layers` has an index within the layer.
+            # The strategy's own metadata: `layers` has an index within the layer.
             **span.metadata,
             DOCUMENT_KEY: row.document_id,
             REVISION_KEY: row.revision,

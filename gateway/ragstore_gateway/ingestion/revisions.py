@@ -75,7 +75,7 @@ class Revisions:
         """The revisions among some that searches must not find, whatever document their chunks name.
 
         Args:
-            revisions: revisions, such as those that foreign chunks claim to have.
+            revisions: revisions, also from the metadata of foreign chunks.
 
         Returns:
             Each of them with its document; empty for a revision that never becomes visible.
@@ -98,9 +98,9 @@ class Revisions:
     async def strays(self, collection: Collection, passages: Sequence[Passage]) -> list[Passage]:
         """The chunks of a collection that belong to no revision.
 
-        A chunk is none of them if its revision is visible, if an ingestion of any replica writes it or has ended within
-        the last hour, or if its removal is due. The rows of ingestions are read before those of documents: an
-        ingestion that ends in between has published its revision.
+        A chunk is no stray if its revision is visible, if an ingestion of any replica writes it or has ended within the
+        last hour, or if its removal is due. Rows of ingestions are read before rows of documents: an ingestion that
+        ends in between has published its revision.
 
         Args:
             collection: a collection of a knowledge base.

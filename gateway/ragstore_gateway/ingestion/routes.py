@@ -69,7 +69,7 @@ IngestionId = Annotated[str, PathParameter(description="Id of the ingestion.")]
 Version = Annotated[
     int,
     QueryParameter(
-        description="A version of the knowledge base. The document is ingested into the current one whichever it is.",
+        description="An existing version of the base. It is ignored: documents always go into the current version.",
         ge=0,
         le=2**31 - 1,
     ),
@@ -381,7 +381,7 @@ ROUTES: Final[list[ControllerRouterHandler]] = [
 def _name_in_path(request: Request[Any, Any, Any]) -> str:
     """The name of the document in a path, from the path as it was sent.
 
-    Litestar's own parameter has each run of slashes as one: that of another document, and none of a URL's.
+    Litestar's own parameter merges consecutive slashes. The result would be another document's name, and no URL's.
     """
     raw: str = request.scope["raw_path"].decode("latin-1")
     return unquote(_ABOVE.sub("", raw, count=1))

@@ -151,7 +151,7 @@ class SharedIngestion:
 
         Args:
             claimed: the documents that it is for.
-            failed: the documents that have failed; those of this call are added if it fails.
+            failed: the documents that have failed; the call adds its own if it fails.
         """
         if not self._may_write():
             raise LeaseLost

@@ -56,7 +56,7 @@ class Strays:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def report(self, collection: Collection, vector: Vector, passages: Sequence[Passage]) -> None:
-        """Check chunks that a search found and that are not visible, and remove those that are strays.
+        """Check invisible chunks that a search found, and remove the strays among them.
 
         While a check of the collection runs, further ones are skipped.
 

@@ -35,7 +35,7 @@ SWEEP_SECONDS: Final = 30.0
 BATCH: Final = 200
 
 FORGET_SCAN: Final = 2000
-"""Maximum number of ingestions that a sweep looks at to find those that can be removed. 100,000 take 25 minutes."""
+"""Maximum number of ingestions that a sweep checks for removal. 100,000 take 25 minutes."""
 
 _log = structlog.get_logger(__name__)
 
@@ -104,7 +104,7 @@ class Supervisor:
         metrics.waiting({state: count for state, count in rows})  # noqa: C416  # rows are not typed as pairs
 
     async def _continue_reindexing(self) -> None:
-        """Add the jobs that put further documents into new collections, and repeat those that failed."""
+        """Add the jobs that put further documents into new collections, and repeat failed jobs."""
         query = sa.select(CollectionRow.id, CollectionRow.base_id).where(CollectionRow.state == BUILDING)
         async with self._database.reading() as session:
             found = (await session.execute(query)).all()

@@ -47,7 +47,7 @@ class DocumentRow(Base):
 
 
 class DocumentTextRow(Base):
-    """The extracted text of a revision: that of each document's current one, and of the ingestions in progress."""
+    """The extracted text of a revision: of a document's current one, or of an ingestion in progress."""
 
     __tablename__ = "document_text"
 
@@ -134,7 +134,7 @@ class CollectionRow(Base):
     id: Mapped[str] = mapped_column(String(COLLECTION_LENGTH), primary_key=True)
     base_id: Mapped[str] = mapped_column(String(ID_LENGTH))
     base_version: Mapped[int]
-    """The latest version of the base that it is right for."""
+    """Newest version of the base whose vectors these are."""
     state: Mapped[str] = mapped_column(String(16))
     """`active`: searches use it. `building`: it will be active when it has every document."""
     fingerprint: Mapped[str] = mapped_column(String(64))
@@ -166,7 +166,7 @@ class CollectionDocumentRow(Base):
 
 
 class RemovalRow(Base):
-    """Vectors to remove: a collection, a document's chunks, or those of one revision. Repeated until it succeeds."""
+    """Vectors to remove: of a collection, of a document, or of one revision. Repeated until it succeeds."""
 
     __tablename__ = "vector_removal"
     __table_args__ = (Index("ix_vector_removal_due", "due_on"), Index("ix_vector_removal_base", "base_id"))

@@ -1,4 +1,4 @@
-"""Parts of several transactions of ingestion: locks, ends, jobs for a new collection."""
+"""SQL that ingestion's transactions share: lock a base, end an ingestion, queue re-indexing."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def is_unchanged(ingestion: IngestionRow, document: DocumentRow) -> bool:
 
 
 def is_superseded(ingestion: IngestionRow, document: DocumentRow) -> bool:
-    """Whether searches find a later content of a document than that of an ingestion."""
+    """Whether searches find a later content of a document than the ingestion's."""
     if ingestion.kind == REINDEX:
         return document.current_revision != ingestion.revision
     return document.current_sequence > ingestion.sequence

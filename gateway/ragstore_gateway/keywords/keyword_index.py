@@ -121,7 +121,7 @@ async def remove_keywords(session: AsyncSession, collection_id: str, document_id
     Args:
         session: the transaction that deletes the documents, with the base locked.
         collection_id: the vector collection.
-        document_ids: the documents. Those that are not indexed are skipped.
+        document_ids: the documents. Documents that are not indexed are skipped.
     """
     index = await _index(session, collection_id)
     if index is not None:

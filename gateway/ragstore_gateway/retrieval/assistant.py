@@ -170,7 +170,7 @@ class AssistantModel:
     def _messages(
         self, conversation: Conversation, contexts: Sequence[TaskContext], passages: Sequence[ContextPassage]
     ) -> Raw | None:
-        """The messages with what was found; None for those of the caller, unchanged."""
+        """The messages with what was found; None for the caller's messages, unchanged."""
         own = self.body.own_system_message
         keep_history = self._services.settings.history == "keep"
         if self.body.prompt_style == "sources" and passages:

@@ -45,8 +45,9 @@ class Assistants:
 
     Each request looks the current version up, so that a change is effective from the next request on, on every replica.
     While the database is unavailable, the last known versions are used, so that chats continue. A replica loads all
-    assistants when it starts, and every minute, so that it knows those that it has not served yet. A name that it does
-    not know may be an assistant of another replica, so nothing is served under it until the database is back.
+    assistants when it starts, and every minute, so that it also knows assistants that it has not served yet. A name
+    that it does not know may be an assistant of another replica, so nothing is served under it until the database is
+    back.
 
     Args:
         configurations: the assistants.
@@ -131,7 +132,7 @@ class Assistants:
     async def _load_all(self) -> None:
         before = dict(self._known)
         models = await self._read_models()
-        # Those that are known stay known if there are more than the maximum.
+        # Known assistants stay known if there are more than the maximum.
         names = sorted(models, key=lambda name: name not in before)[:MAX_KNOWN]
         current: list[Configuration[Assistant]] = []
         for start in range(0, len(names), LOAD_BATCH):

@@ -1,4 +1,4 @@
-"""`Calibrations`: how the scores of unrelated chunks are distributed, so that those of several models compare."""
+"""`Calibrations`: how the scores of unrelated chunks are distributed, so that scores of several models compare."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Calibration:
 
 
 DEFAULT: Final = Calibration(0.15, 0.11)
-"""That of a collection with a few chunks. Six judged sets in English and German had deviations of 0.08 to 0.19 with
+"""For a collection with a few chunks. Six judged sets in English and German had deviations of 0.08 to 0.19 with
 `builtin/wordllama` and with `builtin/minilm`."""
 
 MIN_DEVIATION: Final = 0.02

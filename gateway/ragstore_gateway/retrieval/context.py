@@ -28,8 +28,8 @@ def fit(passages: Sequence[Passage], max_characters: int, *, ranked: bool) -> li
     Args:
         passages: passages of named bases.
         max_characters: maximum number of characters of `formatted`.
-        ranked: whether the order is that of a ranking; otherwise the passages of each base are together, and a higher
-            rank is better.
+        ranked: whether a ranking gave the order; otherwise the passages of each base are together, and a higher rank is
+            better.
     """
     order = list(range(len(passages)))
     if not ranked:

@@ -107,7 +107,7 @@ class HttpCalls:
         """Send a call, and return the part of the response that its pointer selects.
 
         Args:
-            timeout_seconds: maximum time; that of the call if it is less.
+            timeout_seconds: maximum time; the call's own maximum if it is less.
 
         Raises:
             HttpCallFailed: there is no such text.

@@ -85,7 +85,7 @@ class HybridSearch:
         revisions: the revisions of documents.
 
     Attributes:
-        calibrations: those of the collections.
+        calibrations: the calibrations of the collections.
     """
 
     def __init__(self, visible: VisibleSearch, keywords: KeywordIndex, revisions: Revisions) -> None:
@@ -98,7 +98,7 @@ class HybridSearch:
         """Find the best visible chunks.
 
         Returns:
-            The chunks by descending rank, and those that a search by vectors found and that are not visible.
+            The chunks by descending rank, and the invisible chunks that a search by vectors found.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.

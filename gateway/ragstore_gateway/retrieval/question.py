@@ -74,7 +74,7 @@ class Question:
 
     @property
     def keywords(self) -> str:
-        """The text whose words are searched for: the last message and the one before it."""
+        """The text whose words are searched for: the user's last two messages."""
         return "\n".join([*self.earlier[-1:], self.text])
 
     @property

@@ -150,7 +150,7 @@ class KnowledgeRetriever:
 
         Args:
             queries: the searches.
-            deadline: time on the event loop's clock (`loop.time()`) at which those that are not complete fail.
+            deadline: time on the event loop's clock (`loop.time()`) at which unfinished searches fail.
 
         Returns:
             The results in the order of the searches.

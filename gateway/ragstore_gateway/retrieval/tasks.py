@@ -138,7 +138,7 @@ class TaskRetrieval:
         queries: Sequence[BaseQuery],
         deadline: float,
     ) -> Sequence[BaseResult]:
-        """Search, and search for more passages where those that were found are of too few sources."""
+        """Search, and search for more passages where the found passages are of too few sources."""
         results = {id(each.query): each for each in await self._retriever.search(question, queries, deadline)}
         while assistant.prompt_style == "sources":
             wider = {
@@ -264,7 +264,7 @@ def too_few_sources(searches: Sequence[TaskSearch], results: Mapping[int, BaseRe
 
 
 def _related(question: Question, results: Sequence[BaseResult]) -> Sequence[BaseResult]:
-    """The results. Those of a short question have no passages, unless one of them is similar to it."""
+    """The results. For a short question, they have no passages, unless one of them is similar to it."""
     best = max((passage.cosine for result in results for passage in result.passages), default=1.0)
     if not question.is_short or best >= MIN_COSINE:
         return results

@@ -1,8 +1,8 @@
 """`VisibleSearch`: the nearest visible chunks of a collection, however many invisible ones are nearer.
 
-A collection also has chunks that no search may find: those of documents that are being written or removed, and foreign
-ones. They may fill any page of passages. A search that they fill is repeated without their revisions and, if they have
-none, within the visible revisions only.
+A collection also has chunks that no search may find: foreign chunks, and chunks of documents that are being written or
+removed. They may fill any page of passages. A search that they fill is repeated without their revisions and, if they
+have none, within the visible revisions only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ragstore_gateway.engines.ranking import ranked
 from ragstore_gateway.ingestion.revisions import Published, Revisions, document_of, is_visible, revision_of
 
 SPARE: Final = 5
-"""Number of passages fetched beyond the requested ones, for those that are not visible."""
+"""Number of passages fetched beyond the requested ones, because some may be invisible."""
 
 GROWTH: Final = 4
 """A search that invisible passages fill is repeated with this many times its limit."""
@@ -104,7 +104,7 @@ class VisibleSearch:
         return FoundChunks(visible[:max_results], list(invisible.values()))
 
     async def _hideable(self, dropped: Iterable[Passage], hidden: Mapping[str, str]) -> dict[str, str]:
-        """Further revisions to exclude: of those that are not visible, the ones with most passages.
+        """Further revisions to exclude: the invisible revisions with most passages.
 
         A foreign chunk may name the revision of another document, which must stay visible.
         """

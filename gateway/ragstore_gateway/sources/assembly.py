@@ -1,4 +1,4 @@
-"""`Sources`: the runs of the sources of knowledge bases, put together."""
+"""`Sources`: starts, schedules and cancels runs of sources."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`Crawl`: visits the pages of a website, without any database.
 
-A crawl reads robots.txt, the start page and the sitemaps, and then follows links, those with the fewest steps from the
-start first. It sends one request at a time. A page is identified by the URL that serves it, after all redirects.
+A crawl reads robots.txt, the start page and the sitemaps. Then it follows links, breadth first. It sends one request at
+a time. A page is identified by the URL that serves it, after all redirects.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Visited:
 
     Attributes:
         final: the page at the end of all redirects.
-        visits: the visits to report: those of redirects, of the page, and of copies of it.
+        visits: the visits to report: redirects, the page, and its copies.
     """
 
     final: Visit
@@ -68,7 +68,7 @@ class Crawl:
         web: the website.
         settings: the limits.
         known: finds pages of earlier crawls.
-        clock: the time; that of the system when None.
+        clock: the time; the system's when None.
 
     Attributes:
         end: how it ended. It is not complete before `visits` is exhausted.
@@ -181,7 +181,7 @@ class _Walk:
         self.incomplete = self.incomplete or reason
 
     async def _visit(self, candidate: Candidate, *, is_start: bool = False) -> _Visited:
-        """Visit a page, and the one that it redirects to."""
+        """Visit a page, and follow its redirects."""
         hops: list[Visit] = []
         former: KnownPage | None = None
         while True:
@@ -274,7 +274,7 @@ class _Walk:
     def _decided(
         self, final: Visit, hops: Sequence[Visit], *, has_document: bool = False, is_later: bool = False
     ) -> _Visited:
-        """Record what became of a page, of those that redirect to it, and of the copies that waited for one of them.
+        """Record the outcomes of a page, of the redirects to it, and of the copies that waited for any of these URLs.
 
         Args:
             final: the page.
@@ -304,7 +304,7 @@ class _Walk:
                 self._frontier.add_again(replace(candidate, ignores_canonical=True))
 
     def _canonical(self, candidate: Candidate, reading: Reading) -> _Canonical:
-        """Whether a page is a copy of the one that it names as canonical. That one is visited first."""
+        """Whether the page's canonical URL is another page, which is then visited first."""
         visit, canonical = reading.visit, reading.canonical
         if (
             candidate.ignores_canonical

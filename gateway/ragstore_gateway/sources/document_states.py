@@ -16,7 +16,7 @@ class KnownDocument:
     """A document of a source.
 
     Attributes:
-        page: what the next visit of its page needs to know, without links: those of all pages would need much memory.
+        page: the state of its page for the next visit, without links: the links of all pages would need much memory.
     """
 
     document_id: str
@@ -66,8 +66,8 @@ class Missing:
     """The documents whose pages a complete run did not find.
 
     Attributes:
-        missing: the number of those that stay for the time being.
-        removed: the number of those that were removed.
+        missing: number of documents that stay for now.
+        removed: number of documents that were removed.
     """
 
     missing: int

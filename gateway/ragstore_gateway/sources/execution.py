@@ -308,7 +308,7 @@ class Execution:
         return self._source.settings.max_segments_per_run
 
     def _may_exceed(self, visit: Visit) -> bool:
-        """Whether a page together with those in progress may have more chunks than the run has left.
+        """Whether a page, together with the pages in progress, may have more chunks than the run has left.
 
         The number of chunks is known when a text is split. An estimate that is too high costs time only.
         """
@@ -335,7 +335,7 @@ class Execution:
                     counts.changed += 1
 
     async def _drain(self) -> None:
-        """Wait for the ingestions that are in progress. The next run records those that take longer."""
+        """Wait for the ingestions in progress. The next run records ingestions that take longer."""
         deadline = max(self._deadline, monotonic() + DRAIN_SECONDS)
         await self._repeated(self._settle)
         while self._pending and monotonic() < deadline:

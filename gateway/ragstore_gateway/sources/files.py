@@ -111,7 +111,7 @@ class SourceFiles:
             limits: the limits of its files.
 
         Returns:
-            The files that are stored, and those that are not.
+            The stored files, and the rejections.
 
         Raises:
             ConfigurationNotFound: there is no such knowledge base.

@@ -1,4 +1,4 @@
-"""`Frontier`: the pages that a crawl has still to visit, those with the fewest links from its start first."""
+"""`Frontier`: the pages that a crawl has still to visit, by their number of links from its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Glob`: a pattern of paths, matched in time that a hostile path cannot make long."""
+"""`Glob`: a path glob, matched in linear time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of sources. None has the name of a base or of a source, whose number is not bounded."""
+"""The metrics of sources. No label names a base or a source: their number is unbounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`PageVisitor`: requests one page, and decides what became of it."""
+"""`PageVisitor`: fetches one page and classifies the outcome."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class Reading:
 
 
 class PageVisitor:
-    """Requests pages.
+    """Fetches pages and classifies the outcomes.
 
     Args:
-        fetcher: fetches them.
+        fetcher: sends the requests.
         pages: extracts their texts.
         scope: the URLs of the source.
         web: the source.

@@ -101,7 +101,7 @@ async def list_source_runs(
     tags=_TAGS,
 )
 async def get_source_run(id: BaseId, source: SourceParameter, run_id: RunId, sources: SourcesDependency) -> SourceRun:
-    """A run of a source, as far as it is."""
+    """A run, with its counts so far."""
     await sources.check(id, source)
     return run_of(await sources.runs.read(id, source, run_id))
 

@@ -29,8 +29,8 @@ class _Taken(Exception):
 class Schedules:
     """The schedules of sources. They follow the configurations, in the transactions of their changes.
 
-    A time is claimed in the transaction that creates its run, so that of several replicas one runs it. Times that were
-    missed, because no replica was running, are run once.
+    A time is claimed in the transaction that creates its run, so that only one replica runs it. Times that were missed,
+    because no replica was running, are run once.
 
     Args:
         wake: called when a schedule may be due.
@@ -125,7 +125,7 @@ async def _now(session: AsyncSession) -> datetime:
 
 
 async def _write(session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
-    """Make the schedules of a base those of its configuration. One that has not changed keeps its next time."""
+    """Make the schedules of a base match its configuration. An unchanged schedule keeps its next time."""
     query = sa.select(SourceScheduleRow).where(SourceScheduleRow.base_id == after.id).with_for_update()
     rows = {row.source: row for row in await session.scalars(query)}
     crons = {source.name: source.cron for source in after.body.sources if source.enabled and source.cron}

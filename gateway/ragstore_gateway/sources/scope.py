@@ -71,7 +71,7 @@ class Scope:
             return ""
 
     def resolve_all(self, links: Iterable[str], page: str) -> tuple[str, ...]:
-        """The URLs of links, in normal form, each once. Those that may not be fetched are left out.
+        """The URLs of links, in normal form, each once. URLs that may not be fetched are left out.
 
         A thousand links take about 0.05 s, so that a thread does it.
 
@@ -136,7 +136,7 @@ class Scope:
 
 
 def may_have_text(url: str) -> bool:
-    """Whether a URL is, by its extension, not that of an image, a video or the like.
+    """Whether a URL has no extension of an image, a video or the like.
 
     Args:
         url: a URL in normal form.

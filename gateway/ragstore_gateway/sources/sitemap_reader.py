@@ -47,7 +47,7 @@ class Listed:
 
 
 class SitemapReader:
-    """Reads sitemaps: those of the source and those that robots.txt names, or else the usual one.
+    """Reads the sitemaps that the source and robots.txt name, or else `/sitemap.xml`.
 
     Args:
         fetcher: fetches them.

@@ -64,7 +64,7 @@ class Sitemap:
     """A sitemap, or an index of sitemaps.
 
     Attributes:
-        pages: the URLs of its pages as they are written, those with the latest `lastmod` first.
+        pages: the URLs of its pages as they are written, by descending `lastmod`.
         sitemaps: the URLs of the first sitemaps of an index.
         truncated: whether it lists more pages than are read.
         has_more_sitemaps: whether it lists more sitemaps than are read.
@@ -160,7 +160,7 @@ def _entries(text: str) -> list[_Entry]:
 
 
 def _value(text: str) -> str:
-    """The content of an element; empty if a reference in it is that of no character."""
+    """The content of an element; empty if it has a reference to no character."""
     value = text.strip()
     try:
         return html.unescape(found[1].strip() if (found := _CDATA.match(value)) else value)

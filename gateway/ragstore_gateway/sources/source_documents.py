@@ -112,8 +112,8 @@ class SourceDocuments:
     ) -> Pending:
         """Ingest the document of a page. Until it is stored, the page counts as not known.
 
-        The URLs of two pages may differ although the names of their documents do not, such as by a final slash. The
-        document is that of the page that the run finds first.
+        The URLs of two pages may differ although the names of their documents do not, such as by a final slash. Then
+        the document belongs to the page that the run finds first.
 
         Args:
             kb_id: name of the knowledge base.
@@ -125,7 +125,7 @@ class SourceDocuments:
         Raises:
             ConfigurationNotFound: the knowledge base was deleted.
             DatabaseUnavailable: the database cannot be used.
-            DocumentTaken: the document of this name is not the source's, or that of another page.
+            DocumentTaken: the document belongs to a person, to another source, or to another page.
             QueueFull: too many ingestions have not ended.
             RunLost: the run has ended.
         """
@@ -206,12 +206,12 @@ class SourceDocuments:
                 await session.execute(change.values(**_values(visit.known), missed_runs=0, seen_on=now))
 
     async def miss(self, run: SourceRunRow, found: Collection[str], max_missed: int, end: EndRun) -> None:
-        """Count the documents whose pages a complete run did not find, and remove those that were missed too often.
+        """Count the documents whose pages a complete run did not find. Remove documents that were missed too often.
 
         The run ends with that, so that no document is counted twice.
 
         Args:
-            found: locations of the pages that it found, and of those that it learned nothing about.
+            found: locations of the pages that it found, and of pages whose state is unknown.
             max_missed: the number of complete runs in a row without a page after which its document is removed.
             end: ends the run, in the transaction.
 

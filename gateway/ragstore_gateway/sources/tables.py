@@ -63,7 +63,7 @@ class SourceRunRow(Base):
 class SourceDocumentRow(Base):
     """A document of a knowledge base that a source made: a page of a website, or an uploaded file.
 
-    It belongs to the source as long as the last ingestion of the document is the one that is named here.
+    It belongs to the source as long as `ingestion_id` is the last ingestion of the document.
     """
 
     __tablename__ = "source_document"

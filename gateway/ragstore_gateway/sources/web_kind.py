@@ -1,4 +1,4 @@
-"""`SourceFetching`: the way of web sources to the network."""
+"""`SourceFetching`: crawls websites for sources of type `web`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ragstore_gateway.web.pages import PageReader
 
 
 class SourceFetching:
-    """Crawls websites. Its connections are not those of the routes of the web, which a long crawl would slow down.
+    """Crawls websites, over connections of its own: a long crawl would slow down the routes of the web.
 
     Args:
         extractor: extracts the texts of pages.

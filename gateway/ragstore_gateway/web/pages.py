@@ -106,7 +106,7 @@ class PageReader:
             output: the form of their texts; `html` for the plain text and the HTML of the main content.
 
         Returns:
-            The pages, in order. Those whose texts exceed `MAX_TEXTS_BYTES` together have the error `ResponseTooLarge`.
+            The pages, in order. Pages whose texts exceed `MAX_TEXTS_BYTES` together have the error `ResponseTooLarge`.
 
         Raises:
             Overloaded: there was no room for the pages and their texts in the budget of bytes in flight.

@@ -9,7 +9,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 _ABOVE_DOCUMENT: Final = re.compile("/collections/[^/]*/documents/")
-"""The path above that of a document. A collection may be called `documents`, too."""
+"""The path above a document. A collection may be called `documents`, too."""
 
 
 def split_document_path(path: str) -> tuple[str, str]:

@@ -13,6 +13,6 @@ def store_errors(*errors: type[ServiceError]) -> dict[str, Any]:
     """The option of a route that calls the store.
 
     Args:
-        errors: errors that the operation raises, besides those of Chroma.
+        errors: errors that the operation raises, beside Chroma's.
     """
     return {ERRORS: (ChromaFailed, ChromaUnavailable, ChromaTimeout, *errors)}

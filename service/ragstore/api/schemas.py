@@ -60,7 +60,7 @@ Excluded: TypeAlias = Literal["text"]
 
 
 class HnswParameters(Struct, frozen=True, omit_defaults=True):
-    """Parameters of Chroma's index. Those that are left out have Chroma's default."""
+    """Parameters of Chroma's index. Omitted parameters have Chroma's default."""
 
     ef_construction: (
         Annotated[
@@ -283,7 +283,7 @@ class DocumentFilter(Struct, frozen=True):
 
 
 class DeleteRequest(Struct, frozen=True):
-    """The documents to delete: those with these ids that the filter selects. One of the two is required."""
+    """Deletes the documents with these ids that the filter selects. One of the two is required."""
 
     ids: IdsField | None = None
     where: WhereField = UNSET

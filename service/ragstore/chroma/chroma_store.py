@@ -253,7 +253,7 @@ class ChromaStore:
         return await self._cache.with_collection(name, read)
 
     async def get_embeddings(self, name: str, ids: list[str]) -> StoredEmbeddings:
-        """Read the embeddings of documents by their ids, without those that do not exist."""
+        """Read the embeddings of documents by their ids. Ids without a document are skipped."""
 
         async def read(collection: Collection) -> StoredEmbeddings:
             if not ids:

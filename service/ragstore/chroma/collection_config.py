@@ -73,7 +73,7 @@ def hnsw_of(configuration: Mapping[str, object]) -> HnswParameters:
         configuration: Chroma's `configuration_json`. Distributed Chroma has a `spann` index, which has no `hnsw` ones.
 
     Returns:
-        Those that are not Chroma's defaults.
+        The parameters that are not Chroma's defaults.
     """
     index = configuration.get("hnsw")
     return hnsw_parameters(index) if isinstance(index, Mapping) else DEFAULT_HNSW

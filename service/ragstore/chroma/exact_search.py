@@ -36,8 +36,8 @@ MAX_CHUNK: Final = 2000
 """Maximum embeddings that one call reads."""
 
 ONE_CALL_VALUES: Final = 7_680
-"""Below this, texts and metadata are read with the embeddings: 20 documents with embeddings of 384. Above it, reading
-those of the results by a second call is faster, and the texts of all matches may be large."""
+"""Below this, texts and metadata are read with the embeddings: 20 documents with embeddings of 384. Above it, a second
+call that reads texts and metadata of the results is faster, and the texts of all matches may be large."""
 
 VALUES_OF_TEXT: Final = 64
 """A text of 600 characters and its metadata cost as much time as this many numbers."""

@@ -2,9 +2,9 @@
 
 Chroma 1.5.9 sets the dimension of a collection without a condition. If two replicas send the first documents, of two
 dimensions, both succeed: the embeddings of one are cut or padded, and the dimension that Chroma reports may differ from
-that of its index from then on. The only conditional writes of Chroma are the creation of a collection, by its name, and
-the add of a record, by its id. So the first write holds a lock: an empty collection whose name contains the id of the
-collection that is written.
+its index's dimension from then on. The only conditional writes of Chroma are the creation of a collection, by its name,
+and the add of a record, by its id. So the first write holds a lock: an empty collection whose name contains the id of
+the collection that is written.
 """
 
 from __future__ import annotations

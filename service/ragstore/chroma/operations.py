@@ -211,7 +211,7 @@ class GetWriteTokens(_CollectionById[dict[str, str | None]], frozen=True, eq=Fal
 
 
 class UndoAdd(_CollectionById[None], frozen=True, eq=False):
-    """Delete those of some records that the add with this token wrote."""
+    """Delete the records with these ids that the add with this token wrote."""
 
     name = "withdraw"
 

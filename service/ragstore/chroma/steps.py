@@ -91,7 +91,7 @@ def replacement_steps(records: RecordBatch, replaced: int, backend: Backend) -> 
     long as adding it, so 5,461 of them would stop all other calls for more than a minute.
 
     Args:
-        replaced: number of those that exist.
+        replaced: number of records that exist already.
         backend: Chroma.
 
     Yields:
@@ -182,7 +182,7 @@ async def collect_values(
         backend: Chroma.
         collection_id: the collection.
         page_size: maximum number of records in a step.
-        scans: has the progress of an interrupted scan, and gets that of this one.
+        scans: has the progress of an interrupted scan, and gets the progress of this one.
         key: the metadata key.
         values_of: the values of one record.
 
@@ -210,7 +210,7 @@ async def delete_lists_in_steps(backend: Backend, collection_id: str, page_size:
         backend: Chroma.
         collection_id: the collection.
         page_size: maximum number of records in a step.
-        scans: has the progress of an interrupted scan, and gets that of this one.
+        scans: has the progress of an interrupted scan, and gets the progress of this one.
     """
     scan = scans.resume(collection_id, "lists")
     while True:

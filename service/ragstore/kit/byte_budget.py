@@ -1,8 +1,8 @@
 """A budget for the bytes of all bodies in flight together: requests that are received or processed, and responses.
 
 A request takes its share before its body is received. Without room it waits, in turn with other callers. While it
-waits, transfers that are too slow for their share lose it: those whose pace would not complete the body within the time
-of a request.
+waits, slow transfers lose their share: a transfer is slow if its pace would not complete the body within the time of a
+request.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class ByteBudget:
         self.release(share)
 
     def _wake(self) -> None:
-        """Give shares to those that wait, in turn by caller."""
+        """Give shares to waiting requests, in turn by caller."""
         while self._waiting:
             pending = self._waiting.head()
             if not pending.turn.done():
@@ -220,7 +220,7 @@ class _Request:
     held: int = 0
 
     def hold_copies(self, size: int) -> None:
-        """Count bytes of temporary copies; a negative number for those that are gone."""
+        """Count bytes of temporary copies; a negative number for released copies."""
         before = max(0, self.held - self.reserved)
         self.held += size
         added = max(0, self.held - self.reserved) - before

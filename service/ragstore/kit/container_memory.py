@@ -22,7 +22,7 @@ def container_limit_bytes(files: Sequence[str] | None = None) -> int | None:
     """The memory limit.
 
     Args:
-        files: the files that may hold it; None for those of the process's control groups.
+        files: the files that may hold it; None for the files of the process's control groups.
 
     Returns:
         The lowest limit; None without one, or where it cannot be read.

@@ -264,7 +264,7 @@ def renew_deadline(seconds: float | None = None) -> None:
 
     Args:
         seconds: its length from now on, also between two chunks of the response; the same as before when None. A route
-            whose response takes longer than those of the others calls this once it has read the body.
+            with a slower response calls this once it has read the body.
     """
     budget = _budget.get()
     if budget is not None:

@@ -1,8 +1,8 @@
 """Litestar's dependencies, resolved one after the other.
 
-Litestar 2.25 resolves those that do not depend on each other in a task group, with a task for each. The dependencies of
-our services are in memory and wait for nothing, so that the tasks are all they cost: a tenth of the processor time of a
-small request, and two turns of the event loop.
+Litestar 2.25 resolves independent dependencies in a task group, with a task for each. The dependencies of our services
+are in memory and wait for nothing, so that the tasks are all they cost: a tenth of the processor time of a small
+request, and two turns of the event loop.
 """
 
 from __future__ import annotations

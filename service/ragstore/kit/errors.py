@@ -71,7 +71,7 @@ class ServiceError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that its response has beyond those of any problem document."""
+        """Headers of its response, in addition to the headers of any problem document."""
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
     def because(self, cause: str) -> Self:
@@ -109,7 +109,7 @@ def error_classes(*modules: str) -> Iterator[type[ServiceError]]:
     """The errors of a service, parents before children.
 
     Args:
-        modules: names of the modules that define them. Those of this module always belong to it.
+        modules: names of the modules that define them. The errors of this module are always included.
 
     Yields:
         `ServiceError` and its subclasses, the abstract ones included.

@@ -17,7 +17,7 @@ P = ParamSpec("P")
 class FairQueue(Generic[T]):
     """A queue with a line for each caller. The lines take turns (round robin); each is first in, first out.
 
-    The caller is that of the request in progress; work outside of requests is a caller of its own.
+    The caller comes from the request in progress. Work outside of requests has a line of its own.
     """
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ MMAP_THRESHOLD: Final = -3
 def return_large_blocks() -> None:
     """Make the C library map each large block separately, so that it is unmapped when it is freed.
 
-    glibc begins with blocks of 128 KiB, but raises this size to that of each block which is freed, up to 32 MiB. Later
+    glibc begins with blocks of 128 KiB, but raises this size to the size of each freed block, up to 32 MiB. Later
     blocks are on its heap, which keeps them while a block after them is in use: a second body of 16 MiB took 16 MiB
     more than the first one (measured with glibc 2.36).
     """

@@ -135,7 +135,7 @@ def exact_path(kind: Any, value: Any, location: str) -> str:
 def _key_to_blame(kind: Any, whole: Any, container: dict[str, Any], reduced: str) -> str | None:
     """The first key of an object without which the error is another one. It alone is left in the object.
 
-    The error is that of the first half of the keys, or else of the second one, so that the whole costs twice the first
+    The error is in the first half of the keys, or else in the second one, so that the search costs twice the first
     conversion.
     """
     entries = list(container.items())

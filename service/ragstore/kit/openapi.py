@@ -1,4 +1,4 @@
-"""OpenAPI documents: what those of several services have in common.
+"""OpenAPI documents: the parts that several services share.
 
 Litestar derives operations from the routes, msgspec derives schemas from the structs. A service completes the draft
 with the errors of its routes and with schemas that a type cannot express.

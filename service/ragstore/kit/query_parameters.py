@@ -17,11 +17,11 @@ from ragstore.kit.openapi import is_public
 class QueryGuard:
     """A guard of Litestar, which rejects query parameters that a route would ignore.
 
-    Those are a parameter that the route does not have, and all but the last value of one that is given several times.
-    Public routes accept unknown ones.
+    A route ignores unknown parameters, and all but the last value of a repeated one. Public routes accept unknown
+    parameters.
 
     Args:
-        open_prefixes: beginnings of further paths that accept unknown ones: those of probes, and of another API, whose
+        open_prefixes: beginnings of further paths that accept unknown parameters: of probes, and of another API, whose
             callers may send parameters of later versions.
     """
 

@@ -181,7 +181,7 @@ def unknown(
     Args:
         kind: the struct.
         prefix: begins the variables' names.
-        also: known variables that are no settings, such as those of clients.
+        also: known variables that are no settings, such as variables of clients.
         environ: the variables to read; the process's own when None.
 
     Returns:

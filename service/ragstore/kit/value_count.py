@@ -12,8 +12,8 @@ from typing import Final
 from ragstore.kit.decoding import JSON
 
 MAX_VALUES: Final = 100_000
-"""Maximum number of values in a body, or in one document of a body: numbers, texts, lists and objects, also those in
-fields that are ignored. As empty objects they take 6 MB and 5 ms."""
+"""Maximum number of values in a body, or in one document of a body: numbers, texts, lists and objects, also in ignored
+fields. As empty objects they take 6 MB and 5 ms."""
 
 STEP_BYTES: Final = 64 * 1024
 """Number of bytes that are searched in one step."""

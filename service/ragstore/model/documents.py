@@ -27,7 +27,7 @@ class Batch:
         texts: n texts.
         metadatas: n metadatas; an empty one is allowed.
         embeddings: matrix of shape (n, dimension), float32, finite.
-        unique_ids: those of the ids that are random UUIDs of the service. No other document has one of them.
+        unique_ids: the ids that are random UUIDs of the service. No other document has one of them.
     """
 
     ids: list[str]

@@ -62,7 +62,7 @@ def _others(count: int) -> str:
 
 
 class ReceivedDocuments:
-    """Documents of a request as columns, and the faults of those that cannot be stored.
+    """Documents of a request as columns, and the faults of documents that cannot be stored.
 
     Args:
         count: number of documents to come.

@@ -29,7 +29,7 @@ LOST_NORM: Final = "Embedding is too long or too short for a cosine distance: it
 
 
 def squared_norms(embeddings: Matrix) -> NDArray[np.float64]:
-    """The sum of the squares of each row. It is 0 for a row of zeros only: that of the smallest float32 is 2e-90."""
+    """The sum of the squares of each row. It is 0 for a row of zeros only: for the smallest float32 it is 2e-90."""
     squares: NDArray[np.float64] = np.einsum("ij,ij->i", embeddings, embeddings, dtype=np.float64)
     return squares
 

@@ -122,7 +122,7 @@ async def _page_via_ids(store: Store, collection: str, selection: Selection, pag
 
 
 async def _page_after(store: Store, collection: str, selection: Selection, page: Page, cursor: Cursor) -> DocumentPage:
-    """The page that follows a cursor. Its total is that of the page before.
+    """The page that follows a cursor, with the total of the previous page.
 
     The store remembers ids, and by ids a page takes as long at the end of a collection as at its beginning.
     """
@@ -193,7 +193,7 @@ def _to_page(
         page: the page that was requested.
         start: number of matches before it; its offset by default.
         is_last: whether no page follows; by default, whether this one is not full.
-        last_id: id at which the next page begins; that of the last document by default.
+        last_id: id at which the next page begins; the last document's id by default.
     """
     documents = list(to_documents(columns, with_texts=page.with_texts))
     start = page.offset if start is None else start

@@ -13,7 +13,8 @@ from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 
 COUNTED_SHARE: Final = 10
-"""Collections are counted again after a tenth of those that are left. Up to ten replicas exceed the maximum by few."""
+"""Collections are counted again when a tenth of the remaining room is used, so that up to ten replicas exceed the
+maximum by few."""
 
 
 class CollectionLimitStore(StoreLayer):
@@ -22,7 +23,7 @@ class CollectionLimitStore(StoreLayer):
     Each replica counts before it creates, so that several replicas may exceed the maximum by a few.
 
     Args:
-        inner: the store. Its count decides: that of a database, or of the collections that a key may see.
+        inner: the store. It counts the collections of a database, or the collections that a key may see.
         max_collections: maximum number of collections.
     """
 

@@ -6,9 +6,9 @@ finds an eighth of the documents. The results of a query of a small collection a
 embeddings. If the index lacks a nearer document, the results are read again, together with it.
 
 With 300 embeddings of 384, reading all of them takes four times as long as a query of Chroma's index, and ten times
-over a Chroma server. So they are kept, and after a change only those of new and written documents are read. The memory
-only names candidates, whose distances are computed from what Chroma returns. So the results are never worse than those
-of the index, also if another client of a Chroma server has changed the collection.
+over a Chroma server. So they are kept, and after a change only embeddings of new and written documents are read. The
+memory only names candidates, whose distances are computed from what Chroma returns. So the results are never worse than
+the index's results, also if another client of a Chroma server has changed the collection.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Remembered:
     Attributes:
         collection_id: its id; empty before the first read. A collection that is created again has another one.
         table: its embeddings; None if it is not small.
-        total: number of its documents, without those that were added since they were counted.
+        total: number of its documents, without documents that were added since the last count.
         read_at: the time of the latest read of everything, in seconds.
         change: number of changes so far.
         read_change: this number at the begin of the latest read.

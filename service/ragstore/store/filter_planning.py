@@ -45,7 +45,7 @@ from ragstore.store.protocol import Store
 
 
 class Plan(Enum):
-    """How a filtered query was run. The values are those of the metric's label `plan`.
+    """How a filtered query was run. The metric's label `plan` has these values.
 
     Attributes:
         EXACT: a comparison with every match.

@@ -48,7 +48,7 @@ class IndexCheck(NamedTuple):
 
     Attributes:
         sampled: number of documents that were looked for.
-        lost: number of those that were not found.
+        lost: number of these documents that were not found.
     """
 
     sampled: int

@@ -153,7 +153,7 @@ class StoreLayer:
         )
 
     async def get_embeddings(self, name: str, ids: list[str]) -> StoredEmbeddings:
-        """Read the embeddings of documents by their ids, without those that do not exist."""
+        """Read the embeddings of documents by their ids. Ids without a document are skipped."""
         return await self._intercept("get_embeddings", name, lambda: self._inner.get_embeddings(name, ids))
 
     async def get_metadata_values(self, name: str, key: str) -> set[str]:

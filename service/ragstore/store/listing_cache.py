@@ -11,7 +11,7 @@ blocks. New documents come after all others and an upsert moves none, so only de
 Embedded Chroma belongs to one process, so its generation misses nothing. A Chroma server has other clients. There the
 first page is always read, and a later page uses what an earlier one has cached for `MAX_AGE_SECONDS` at most. The
 whole list and its end are used only while the collection has as many documents. Chroma counts 200,000 in 20 ms. A part
-within the list is used without the count: a reader of its documents notices those that are gone, and reads again.
+within the list is used without the count: a reader of its documents notices missing documents, and reads again.
 """
 
 from __future__ import annotations

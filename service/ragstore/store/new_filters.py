@@ -31,8 +31,8 @@ class NewFilters:
     Attributes:
         latest: how many documents matched the latest one.
         few_in_a_row: number of the latest ones, in a row, that few documents matched.
-        match_rate: fraction of the documents that matched those that many documents matched, averaged with half the
-            weight for the latest one; None if there was none.
+        match_rate: fraction of the documents that matched, averaged over the filters that many documents matched, with
+            half the weight for the latest one; None if there was none.
         documents: number of documents of the collection, as of one of the last `COUNT_EVERY` new filters.
         count: number of new filters.
     """

@@ -48,7 +48,7 @@ class PostFilter:
         self._clock = clock
 
     async def query(self, name: str, queries: Sequence[Query], known: FilterStats | None) -> PostFiltered:
-        """Run queries. Those with too few results are repeated with more neighbours, once.
+        """Run queries. Queries with too few results are repeated with more neighbours, once.
 
         Args:
             name: the collection.

@@ -107,7 +107,7 @@ class Store(Protocol):
         """Read the ids of the selected documents, in insertion order."""
 
     async def get_embeddings(self, name: str, ids: list[str]) -> StoredEmbeddings:
-        """Read the embeddings of documents by their ids, without those that do not exist."""
+        """Read the embeddings of documents by their ids. Ids without a document are skipped."""
 
     async def get_metadata_values(self, name: str, key: str) -> set[str]:
         """Get the distinct values of a metadata key as JSON, items of lists separate.

@@ -31,7 +31,7 @@ class View(NamedTuple):
         location: the tenant and database that they are in.
         patterns: the patterns of their names; None for all collections.
         reads_reserved: whether they include collections of reserved prefixes that no pattern names.
-        max_collections: maximum number of them when it creates one; None for that of the service.
+        max_collections: maximum number of them when it creates one; None for the service's maximum.
     """
 
     location: TenantDatabase
@@ -75,8 +75,8 @@ class StoreRegistry:
     async def store_of_request(self, scope: Scope) -> Store:
         """Dependency `store`: the store as the request's caller may see it.
 
-        A caller of a service without keys sees all collections, and may not change those of reserved prefixes. With
-        keys, a request without one gets the same: its route is public and returns nothing that is stored.
+        A caller of a service without keys sees all collections, and may not change collections of reserved prefixes.
+        With keys, a request without one gets the same: its route is public and returns nothing that is stored.
         """
         if TRUSTED in scope:
             return self.default_store()

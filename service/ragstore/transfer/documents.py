@@ -1,4 +1,4 @@
-"""Documents with their embeddings as bytes, and how a stored document is compared with the one that was sent."""
+"""Documents with their embeddings as bytes, and the comparison of stored documents with sent ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def to_json(value: object) -> bytes:
 
 
 def compare(expected: Document, found: Document, distance: Distance) -> Comparison:
-    """Compare a stored document with the one that was sent.
+    """Compare a stored document with the sent document.
 
     Chroma rounds embeddings of cosine collections, and metadata floats with more than 15 digits.
 

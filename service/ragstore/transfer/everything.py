@@ -101,7 +101,7 @@ async def import_all(
     Args:
         size: maximum number of documents in a batch.
         report: shows the result of each file.
-        hnsw: parameters of the index of each collection; None for those of the file.
+        hnsw: parameters of the index of each collection; None for the file's parameters.
         merge: whether the collections may exist.
         verify: whether each batch is read back and compared.
 

@@ -21,8 +21,8 @@ class ExportResult:
     """The result of an export.
 
     Attributes:
-        documents: documents in the file.
-        continued: of them, those that an earlier, interrupted export had written.
+        documents: number of documents in the file.
+        continued: number of documents that an earlier, interrupted export had written.
         size: size of the file in bytes.
         sha256: the checksum in the trailer.
     """

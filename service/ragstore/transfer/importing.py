@@ -22,10 +22,10 @@ class ImportResult:
     """The result of an import.
 
     Attributes:
-        documents: documents in the source.
-        written: of them, those that were written.
-        skipped: of them, those that existed already.
-        rounded: of those that were compared, the ones that Chroma has rounded.
+        documents: number of documents in the source.
+        written: number of documents that were written.
+        skipped: number of documents that existed already.
+        rounded: number of compared documents that Chroma has rounded.
     """
 
     documents: int = 0

@@ -230,7 +230,7 @@ def test_characters_without_meaning_are_skipped_together(answer: str, size: int)
     ],
 )
 def test_the_calls_for_a_character_are_bounded(pattern: str) -> None:
-    """Ranges were expanded before they were checked, those within others, too: the last pattern took hours."""
+    """Ranges were expanded before they were checked, also nested ranges: the last pattern took hours."""
     counts = []
     for repeats in (500, 1_000):
         stream = CitationStream(CONTEXT)

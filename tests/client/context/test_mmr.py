@@ -37,7 +37,7 @@ def naive_score(
 
 
 def assert_greedy(query: list[float], vectors: list[list[float]], picks: list[int], diversity: float) -> None:
-    """Each pick has the highest score of those that were left."""
+    """Each pick has the highest score of the remaining candidates."""
     for step, pick in enumerate(picks):
         chosen = picks[:step]
         left = [i for i in range(len(vectors)) if i not in chosen]

@@ -15,7 +15,7 @@ NOVEMBER = "Sun, 01 Nov 2026 00:00:00 GMT"
 
 
 def chain(site: ChangingSite, **validators: Any) -> None:
-    """Three pages, each linked from the one before only."""
+    """Three pages, each linked from the previous page only."""
     site.article("/", "Start", f"Start {TEA}", ["/a"])
     site.article("/a", "A", f"Text a {TEA}", ["/b"])
     site.article("/b", "B", f"Text b {TEA}")

@@ -1,4 +1,4 @@
-"""Sitemaps: those of the source and of robots.txt, the usual one, indexes, compression, and faulty ones."""
+"""Sitemaps of the source and of robots.txt, the usual sitemap, indexes, compression, and faulty sitemaps."""
 
 from __future__ import annotations
 

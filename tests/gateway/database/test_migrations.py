@@ -68,7 +68,7 @@ VALUES: Final[dict[type, Any]] = {
 
 
 async def on(url: str, work: Callable[..., T], *arguments: object) -> T:
-    """Do something over a connection like the one that migrates."""
+    """Do something over a connection with the options of a migration."""
     engine = create_engine(make_url(url), migrating=True)
     async with engine.begin() as connection:
         result = await connection.run_sync(work, *arguments)

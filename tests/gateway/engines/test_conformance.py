@@ -6,4 +6,4 @@ from ragstore_gateway.engines.conformance import Conformance
 
 
 class TestConformance(Conformance):
-    """The engines are those of the fixture `target` of conftest.py."""
+    """The fixture `target` of conftest.py has the engines."""

@@ -1,4 +1,4 @@
-"""Names have no characters that a reader does not see; those of stored configurations stay readable."""
+"""Names have no characters that a reader does not see. Stored names stay readable."""
 
 from __future__ import annotations
 

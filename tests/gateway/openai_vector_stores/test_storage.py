@@ -44,7 +44,7 @@ from tests.support.postgres import Postgres
 from tests.support.process_fixtures import starts_process
 
 MAX_BYTES: Final = 10
-"""The limit of all files together, and that of the documents that wait."""
+"""The limit of all files together, and of the documents that wait."""
 
 CONCURRENT: Final = 8
 

@@ -140,7 +140,7 @@ class Site:
             await asyncio.sleep(0.02)
 
     async def end_ingestions(self, name: str = "") -> None:
-        """Complete the ingestions that have not ended, or that of one document."""
+        """Complete the ingestions that have not ended, or one document's ingestion."""
         query = sa.select(IngestionRow).where(IngestionRow.finished_on.is_(None))
         if name:
             query = query.where(IngestionRow.document_name == name)
@@ -297,7 +297,7 @@ async def test_a_completed_run_counts_a_missing_page_once_although_its_end_is_re
 
 
 class Content(bytes):
-    """The content of a page, which counts those that are in memory."""
+    """The content of a page. The class counts the contents in memory."""
 
     alive = 0
 

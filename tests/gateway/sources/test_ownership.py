@@ -1,4 +1,4 @@
-"""The documents of a source, those of people beside them, and their end with the source."""
+"""The documents of a source, documents of people beside them, and their end with the source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of a web source: the pages that are ingested, those that are not, and those that are removed."""
+"""Runs of a web source: which pages are ingested, skipped and removed."""
 
 from __future__ import annotations
 

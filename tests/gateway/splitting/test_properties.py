@@ -113,7 +113,7 @@ def _check_overlaps(document: Extracted, chunks: list[Chunk], chunking: Chunking
 
 
 def _has_room(text: str, before: Chunk, after: Chunk, chunking: Chunking) -> bool:
-    """Whether the chunk could begin with the last word of the one before."""
+    """Whether the chunk could begin with the last word of the previous chunk."""
     start = before.start + len(before.text) - len(before.text.split()[-1])
     return (
         start > before.start

@@ -50,7 +50,7 @@ class Gateway:
         unavailable: number of responses that were 503.
 
     Args:
-        folder: an empty folder for its data, and that of its store.
+        folder: an empty folder for its data and its store's.
         postgres_url: PostgreSQL for its state, with a store in a process of its own; empty for SQLite, with a store in
             the gateway's process.
     """

@@ -108,7 +108,7 @@ class AsyncWorkers:
         return await task
 
     async def cancel(self, tasks: list[Task[T]]) -> list[T]:
-        """Cancel tasks, wait for them to end, and return the results of those that were done."""
+        """Cancel tasks, wait for them to end, and return the results of completed tasks."""
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)

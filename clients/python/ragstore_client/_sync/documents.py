@@ -65,7 +65,7 @@ class DocumentCalls(CallSender):
     def upsert_documents(
         self, collection: str, documents: Iterable[NewDocumentLike], **options: Unpack[CallOptions]
     ) -> models.WriteResult:
-        """Store documents in one request, all or none, replacing those whose id exists.
+        """Store documents in one request, all or none. A document replaces the stored document with its id.
 
         Args:
             collection: name of the collection.
@@ -130,7 +130,7 @@ class DocumentCalls(CallSender):
             include_embeddings: return the vectors as well.
             include_texts: return the texts; they are empty otherwise.
             total: count all matching documents; false saves that work.
-            after: `next` of the previous page, to list the one that follows; without `offset`.
+            after: `next` of the previous page, to list the page that follows; without `offset`.
             **options: see `CallOptions`.
 
         Returns:

@@ -149,7 +149,7 @@ class Workers:
         return task.result()
 
     def cancel(self, tasks: list[Task[T]]) -> list[T]:
-        """Stop the tasks after their request, without waiting, and return the results of those that are done."""
+        """Stop the tasks after their request, without waiting, and return the results of completed tasks."""
         self._stopping.set()
         for task in tasks:
             task.cancel()

@@ -13,7 +13,7 @@ Each step is a function that can be used alone:
     skips_context                                  whether a short question gets no context
     by_similarity, maximal_marginal_relevance      order them
     TeiReranker, CohereReranker                    order them with a model
-    select                                         keep those that fit a `Budget` of tokens
+    select                                         keep passages that fit a `Budget` of tokens
     STYLES: Sections, Numbered, Headings, Archives format them, as text or as chat messages
     check_citations, CitationStream                find the citations of a reply, and the invented ones
 

@@ -144,7 +144,7 @@ class AsyncContextBuilder:
             scopes: in place of the builder's.
             settings: in place of the builder's; `builder.settings.override(...)` changes some of them.
             headers: sent with every request of a source that has any, such as `x-request-id`. Only calls with equal
-                headers share a retrieval, those that identify a request not counted.
+                headers share a retrieval; headers that identify a request may differ.
 
         Returns:
             The context. Its passages are copies, which the caller may change.
@@ -199,7 +199,8 @@ class AsyncContextBuilder:
         A retrieval in flight ends for those who wait for it, and is not cached.
 
         Args:
-            session_id: remove those of one session; all when None, as a change of documents of all sessions needs.
+            session_id: remove the retrievals of this session; all when None, as a change of documents of all sessions
+                needs.
         """
         self._cache.invalidate(lambda key: session_id is None or key.session_id == session_id)
 

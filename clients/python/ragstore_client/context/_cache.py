@@ -58,8 +58,8 @@ class ContextCache(Generic[T]):
         max_bytes: maximum size of all entries; a larger entry is not stored.
         clock: the time in seconds.
 
-    cachetools has a cache with a time to live, but with one bound only, and one time to live for all entries; here an
-    entry has that of its settings. The rest of such a class would be as long as this one, with one more dependency.
+    cachetools has a cache with a time to live, but with one bound only, and one time to live for all entries; here the
+    settings of an entry decide. The rest of such a class would be as long as this one, with one more dependency.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ContextCache(Generic[T]):
                 self._put(key, value, size_bytes, ttl_seconds)
 
     def single_flight(self) -> SingleFlight[CacheKey, T]:
-        """Calls whose results are put into this cache: an invalidation affects those in flight as well."""
+        """Calls whose results are put into this cache. An invalidation also affects calls in flight."""
         flights: SingleFlight[CacheKey, T] = SingleFlight()
         with self._lock:
             self._flights.add(flights)

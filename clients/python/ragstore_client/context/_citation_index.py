@@ -15,7 +15,7 @@ MAX_NAME: Final = 1_000
 """Maximum number of characters of a name that a reply can cite. Passages with a longer one are cited by number."""
 
 OPENING: Final = "[\u3010\uff3b\u3014"
-"""Opening brackets: square ones, and those of Chinese and Japanese texts: lenticular, full-width and tortoise shell."""
+"""Opening brackets: square, and in Chinese and Japanese texts lenticular, full-width and tortoise shell brackets."""
 
 _MAX_RANGE: Final = 100
 _NUMBER: Final = r"\d{1,3}"

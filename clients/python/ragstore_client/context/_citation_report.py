@@ -26,8 +26,8 @@ class CitationReport(msgspec.Struct, frozen=True):
 
     Attributes:
         citations: the citations, in the order of the reply.
-        cited: the cited passages, in the order of their first citation. Those that only a list of sources names are
-            not among them.
+        cited: the cited passages, in the order of their first citation, without passages that only a list of sources
+            names.
         uncited: the other passages of the context.
         unrecorded: the number of citations beyond the maximum. Nothing else in the report depends on them.
     """
@@ -55,7 +55,7 @@ def check_citations(
         reply: the reply, complete.
         context: the context, or its passages.
         max_citations: maximum number of citations that are recorded: `[1-100]` is seven characters and a hundred
-            citations. Those that follow are only counted, in `unrecorded`.
+            citations. Further citations are only counted, in `unrecorded`.
 
     Returns:
         The citations with their spans, the cited passages, and the invented citations.

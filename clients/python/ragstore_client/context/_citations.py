@@ -27,7 +27,7 @@ def citation_of(passage: Passage, names: Names | None = None) -> str:
     """The citation of a passage, without brackets: `manual.pdf#3`.
 
     Args:
-        names: file names that override those in the metadata.
+        names: file names that override the names in the metadata.
 
     Returns:
         The source's name, and `#` with the chunk's index where the metadata has one (`chunk_index`, `chunk_ix`); the
@@ -44,7 +44,7 @@ def source_of(passage: Passage, names: Names | None = None) -> str:
     """The name of the source that a passage belongs to, such as `manual.pdf`.
 
     Args:
-        names: file names that override those in the metadata.
+        names: file names that override the names in the metadata.
 
     Returns:
         The name from `names`, else `file_name`, `document_name`, `source` or `url` of the metadata, else the passage's

@@ -29,7 +29,7 @@ def deduplicate(passages: Iterable[Passage], *, by_url: bool = False) -> list[Pa
         identities = _identities(passage, by_url=by_url)
         if seen.isdisjoint(identities):
             kept.add(id(passage))
-        # Those of a dropped passage count too, so that equality is transitive.
+        # Identities of a dropped passage count too, so that equality is transitive.
         seen |= identities
     unique: list[Passage] = []
     for passage in given:

@@ -36,7 +36,7 @@ _INVISIBLE: Final = re.compile(
     "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200c\u200d\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc]"
 )
 _MARKS: Final = frozenset({"Mn", "Me", "Cf"})
-"""Categories of characters that change the one before: at the start of a line they are hardly seen."""
+"""Categories of characters that change the previous character: at the start of a line they are hardly seen."""
 
 _BACKSLASHES: Final = re.compile(r"\\*")
 

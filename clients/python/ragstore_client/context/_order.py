@@ -26,7 +26,7 @@ def by_similarity(passages: Iterable[Passage]) -> list[Passage]:
         passages: the passages, in any order.
 
     Returns:
-        The most similar passage first, equal ones in the given order, and those without a similarity last.
+        The most similar passage first, equal ones in the given order, and passages without a similarity last.
     """
     return sorted(passages, key=_dissimilarity)
 

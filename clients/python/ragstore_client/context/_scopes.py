@@ -25,7 +25,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """Passages that may be searched: some collections, and a filter.
 
     Attributes:
-        collections: names of the collections; empty for those that the source searches by itself.
+        collections: names of the collections; empty for the collections that the source searches by default.
         where: a filter on metadata. The value `"{session_id}"` is replaced by the id of the session, as a value. A
             scope with such a value is skipped when there is no session. `"{global_session_id}"` is replaced by the
             setting `global_session_id`.
@@ -71,7 +71,7 @@ class ScopedSearch(msgspec.Struct, frozen=True, kw_only=True):
     """One search: a scope, or several of the same collections, of one session.
 
     Attributes:
-        collections: names of the collections; empty for those that the source searches by itself.
+        collections: names of the collections; empty for the collections that the source searches by default.
         where: the filter, with the id of the session.
         top_k: maximum number of passages; None for the number that follows from the settings.
         title: its name in the context's errors and in logs.
@@ -86,7 +86,7 @@ class ScopedSearch(msgspec.Struct, frozen=True, kw_only=True):
 def session_scopes(
     collections: Sequence[str] = (), *, field: str = "session_id", global_value: str | None = None
 ) -> list[Scope]:
-    """The scopes of a chat with uploads: the session's documents, and those of all sessions.
+    """The scopes of a chat with uploads: the session's documents, and the documents of all sessions.
 
     Args:
         collections: names of the collections that hold both.
@@ -202,5 +202,5 @@ def _check_filter(value: object, depth: int) -> None:
 
 
 def _untyped(scope: Scope) -> tuple[object, object, object, object]:
-    """The values of a scope as those of a caller without a type checker."""
+    """The values of a scope, as a caller without a type checker may have given them."""
     return scope.collections, scope.where, scope.top_k, scope.name

@@ -31,7 +31,7 @@ class SingleFlight(Generic[K, T]):
         self._flights: dict[tuple[asyncio.AbstractEventLoop, K], _Flight[T]] = {}
 
     async def run(self, key: K, call: Callable[[], Coroutine[object, object, T]]) -> T:
-        """Make a call, or wait for the one in flight.
+        """Make a call, or wait for the call in flight.
 
         Args:
             key: identifies the call.
@@ -62,7 +62,7 @@ class SingleFlight(Generic[K, T]):
     def forget(self, selects: Callable[[K], bool]) -> None:
         """Let later callers make a call of their own. Calls in flight continue for their callers.
 
-        Another thread than that of the calls may use it.
+        Any thread may call it.
 
         Args:
             selects: whether a key is affected.

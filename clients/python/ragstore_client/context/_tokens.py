@@ -56,8 +56,8 @@ def estimate_tokens(text: str) -> int:
 
     It is meant for byte-level BPE vocabularies of 100,000 tokens and more (GPT-4, gpt-oss, Qwen, DeepSeek, Mistral's
     Tekken), and does not undercount English, German, Swedish or Chinese prose, or source code; docs/context-figures.md
-    has the measurements. Smaller vocabularies, such as those of Llama 2 and Claude 2, need up to a third more tokens
-    than it returns. Letters of other scripts count as one token per byte, the most that such a vocabulary needs.
+    has the measurements. Smaller vocabularies, such as Llama 2's and Claude 2's, need up to a third more tokens than it
+    returns. Letters of other scripts count as one token per byte, the most that such a vocabulary needs.
 
     Args:
         text: any text.
@@ -105,7 +105,7 @@ def tiktoken_counter(encoding: str | Encoding = "o200k_base") -> TokenCounter:
     tiktoken downloads the vocabulary of a named encoding on first use.
 
     Args:
-        encoding: an encoding, or its name. `o200k_base` is that of GPT-4o and of gpt-oss.
+        encoding: an encoding, or its name. GPT-4o and gpt-oss use `o200k_base`.
 
     Returns:
         A function that counts; special tokens in a text count as ordinary text.

@@ -60,7 +60,7 @@ class RagstoreVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **_: object,
     ) -> list[str]:
-        """Store texts; those with the id of a stored text replace it.
+        """Store texts. A text with the id of a stored text replaces it.
 
         Args:
             metadatas: metadata of each text: strings, numbers, booleans, lists of these; a null is left out.
@@ -207,7 +207,7 @@ class RagstoreContextRetriever(BaseRetriever):
     The documents have the metadata of the passages, with `citation` and `similarity` added.
 
     Attributes:
-        k: maximum number of documents; that of the builder's settings when None.
+        k: maximum number of documents; the maximum in the builder's settings when None.
         session_id: the session.
     """
 

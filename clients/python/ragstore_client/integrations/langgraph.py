@@ -133,7 +133,7 @@ async def inject_rag_context(
     builder: AsyncContextBuilder | None = None,
     language: str = "de",
 ) -> MessagesUpdate:
-    """Add passages for the last human message to the conversation: a node right before the one that calls the model.
+    """Add passages for the last human message to the conversation: a node right before the model's node.
 
     The context of an earlier message is removed, so that it does not accumulate. Nothing is added without archives,
     passages or a human message, or when the search fails. `create_context_node` makes a node with other arguments.

@@ -74,7 +74,7 @@ class RagstoreLlamaVectorStore(BasePydanticVectorStore):
         return self._client
 
     def add(self, nodes: Sequence[BaseNode], **_: object) -> list[str]:
-        """Store nodes with their embeddings; those with the id of a stored node replace it.
+        """Store nodes with their embeddings. A node with the id of a stored node replaces it.
 
         Returns:
             The ids.

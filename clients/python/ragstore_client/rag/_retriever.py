@@ -87,7 +87,7 @@ class Retriever:
             loop that uses it first, so call either the asynchronous methods or the synchronous ones.
         detector: detects and caches the backend behind a URL; a new detector when None.
         loop_thread: runs the synchronous methods; a new thread, when one of them is called, when None.
-        api_key: key for ragstore services, one for all or by base URL; the one in `settings` when None.
+        api_key: key for ragstore services, one for all or by base URL; the key in `settings` when None.
 
     Raises:
         InvalidConfiguration: the URL of the embeddings endpoint is not valid.
@@ -141,7 +141,7 @@ class Retriever:
             top_k: maximum number of passages, clamped to 1..1000; the default in `settings` when None.
             layer: layer of the documents; None or `*` for all.
             where: a further filter on metadata.
-            timeout_seconds: time limit of this search, embedding included; those in `settings` apply as well.
+            timeout_seconds: time limit of this search, embedding included; the limits in `settings` apply as well.
             options: minimum score, whether vectors are returned, and headers of this search.
 
         Returns:
@@ -174,7 +174,7 @@ class Retriever:
             top_k: maximum number of passages, clamped to 1..1000; the default in `settings` when None.
             layer: layer of the documents; None or `*` for all.
             where: a further filter on metadata.
-            timeout_seconds: time limit of this search, embedding included; those in `settings` apply as well.
+            timeout_seconds: time limit of this search, embedding included; the limits in `settings` apply as well.
             options: minimum score, whether vectors are returned, and headers of this search.
 
         Returns:
@@ -219,7 +219,7 @@ class Retriever:
             passage: a passage of any search.
 
         Returns:
-            The section's chunks in reading order; those of the document when the passage names no section.
+            The section's chunks in reading order; the document's chunks when the passage names no section.
 
         Raises:
             InvalidInput: the passage's metadata names neither.
@@ -234,7 +234,7 @@ class Retriever:
             passage: a passage of any search.
 
         Returns:
-            The section's chunks in reading order; those of the document when the passage names no section.
+            The section's chunks in reading order; the document's chunks when the passage names no section.
 
         Raises:
             InvalidInput: the passage's metadata names neither.

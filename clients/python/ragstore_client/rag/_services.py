@@ -68,7 +68,7 @@ class ServiceRouter:
             vector: the query vector.
             top_k: maximum number of matches per collection.
             where: a filter on metadata.
-            timeout_seconds: time limit of this search; a longer one than that of all searches has no effect.
+            timeout_seconds: time limit of this search, at most the time limit of all searches.
             options: options of this search.
 
         Returns:

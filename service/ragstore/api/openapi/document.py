@@ -133,7 +133,7 @@ def _complete_parameter(parameter: JsonSchema) -> None:
 
 
 def _add_links(paths: JsonSchema) -> None:
-    """Link operations that create something to those that use it, for readers and for stateful tests."""
+    """Link operations that create something to the operations that use it, for readers and for stateful tests."""
     collection_links = {
         item[method]["operationId"]: {
             "operationId": item[method]["operationId"],

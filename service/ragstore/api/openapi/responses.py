@@ -35,8 +35,8 @@ def responses(route: HTTPRouteHandler, operation: JsonSchema) -> JsonSchema:
 
     Args:
         route: the operation's route.
-        operation: Litestar's draft. Its responses are those of the handler's return type and of `responses=`, and one
-            for validation errors.
+        operation: Litestar's draft. It has responses for the handler's return type, for `responses=`, and for
+            validation errors.
 
     Returns:
         The responses by status.

@@ -1,8 +1,8 @@
 """The part of chromadb's `ServerAPI` that the embedded backend calls, and its opening.
 
-chromadb types these methods for all its callers, sparse vectors and ints included; this is the narrow view. The methods
-are those that chromadb's own `Collection` calls. Calling them directly saves a lookup and a second validation a call.
-Some are private: chromadb is capped to a minor series, and a test notices when one of them changes.
+chromadb types these methods for all its callers, sparse vectors and ints included; this is the narrow view. chromadb's
+own `Collection` calls the same methods. Calling them directly saves a lookup and a second validation a call. Some are
+private: chromadb is capped to a minor series, and a test notices when one of them changes.
 """
 
 from __future__ import annotations

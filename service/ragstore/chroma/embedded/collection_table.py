@@ -166,7 +166,7 @@ class RecordCounts:
         return counts
 
     def _read_log(self, connection: sqlite3.Connection) -> None:
-        """Read the entries after those that were read before: the log has no index by collection."""
+        """Read the entries that were added since the last read: the log has no index by collection."""
         for topic, last in connection.execute(_LOGGED, (self._last,)).fetchall():
             self._logged[topic.rpartition("/")[2]] = last
             self._last = max(self._last, last)

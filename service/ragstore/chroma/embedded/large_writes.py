@@ -1,7 +1,7 @@
 """Sends the records of a large write to Chroma's process in chunks.
 
 Pickled as a whole, embeddings need twice their memory again in the service, and texts once. A chunk is pickled when the
-one before it has been sent.
+previous chunk has been sent.
 """
 
 from __future__ import annotations

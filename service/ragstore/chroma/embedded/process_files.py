@@ -34,7 +34,7 @@ class FileWatch:
     """Decides when this process has too many open files.
 
     Args:
-        limit: its limit, which is the one in force unless given.
+        limit: maximum number of open files; the process's own limit when None.
     """
 
     def __init__(self, limit: int | None = None) -> None:

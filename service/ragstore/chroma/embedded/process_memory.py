@@ -1,6 +1,6 @@
 """The memory of embedded Chroma's process, and when it is too much.
 
-Chroma 1.5.9 keeps the index of every collection that was used since it started, also of those that were deleted, with
+Chroma 1.5.9 keeps the index of every collection that was used since it started, also of deleted collections, with
 2.6 MiB and 4 open files each. It can only limit the number of indexes in memory, and then fails on collections whose
 index was evicted and never saved ("Nothing found on disk"). So its process is restarted instead: a new one loads the
 collections that are used from then on.

@@ -26,7 +26,7 @@ _folders: Final[set[str]] = set()
 
 
 def watch_process(process_id: int) -> None:
-    """Export the metrics of a process as those of embedded Chroma's."""
+    """Export the metrics of a process as embedded Chroma's."""
     _running.add(process_id)
 
 

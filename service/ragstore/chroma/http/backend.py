@@ -81,7 +81,7 @@ class HttpBackend:
         connections: maximum number of TCP connections.
         ca_file: file of certificate authorities to trust; empty means the system's.
         sync_threshold: writes to a new collection after which Chroma saves its index.
-        headers_of_call: makes further headers for each request, such as the one that continues a trace.
+        headers_of_call: makes further headers for each request, such as a header that continues a trace.
     """
 
     has_conditional_add: Final = True

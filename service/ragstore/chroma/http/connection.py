@@ -78,7 +78,7 @@ class ChromaConnection:
         timeout: maximum wait for one response, in seconds.
         connections: maximum number of TCP connections.
         ca_file: file of certificate authorities to trust; empty means the system's.
-        headers_of_call: makes further headers for each request, such as the one that continues a trace.
+        headers_of_call: makes further headers for each request, such as a header that continues a trace.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class BackendLayer(ABC):
     """One method around the calls to Chroma."""
 
     def concerns(self, kind: type[Operation[object]]) -> bool:
-        """Whether calls of an operation pass through this layer. Those that do not pay nothing for it."""
+        """Whether calls of an operation pass through this layer. Other calls cost nothing."""
         return True
 
     @abstractmethod

@@ -52,7 +52,7 @@ class QuotaLayer(BackendLayer):
     """Keeps to quotas.
 
     Args:
-        quotas: those that are known; it learns more.
+        quotas: the known quotas. The layer learns more.
     """
 
     def __init__(self, quotas: Quotas) -> None:
@@ -65,7 +65,7 @@ class QuotaLayer(BackendLayer):
         return issubclass(kind, (*kinds, DeleteRecords, UndoAdd))
 
     async def call(self, next_call: NextCall[T], operation: Operation[T]) -> T:
-        """Execute an operation within the quotas, and again with those that Chroma's rejection names."""
+        """Execute an operation within the quotas, and again with the quotas that Chroma's rejection names."""
         for _ in range(MAX_LESSONS):
             try:
                 return await self._call(next_call, operation)

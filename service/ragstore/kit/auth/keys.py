@@ -307,8 +307,8 @@ class KeyRing(Generic[S]):
     def find(self, plain: bytes) -> Key[S] | None:
         """Look a key up.
 
-        The lookup is by hash, whose bytes a caller cannot steer towards those of another key, so its time reveals
-        nothing; the comparison that decides takes the same time for any input.
+        The lookup is by hash. A caller cannot steer a hash towards another key's hash, so the time of the lookup
+        reveals nothing. The comparison that decides takes the same time for any input.
 
         Args:
             plain: what the caller sent.

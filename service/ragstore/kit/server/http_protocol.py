@@ -95,7 +95,7 @@ class ProblemProtocol(HttpToolsProtocol):
     """The next check whether the caller reads; None while there is nothing for it to read."""
 
     _unread = 0
-    """Bytes that the caller had not read at the last check, those in the operating system's buffer included."""
+    """Bytes that the caller had not read at the last check, including the operating system's buffer."""
 
     _progress = 0.0
     """When the caller last read something, in the event loop's time."""

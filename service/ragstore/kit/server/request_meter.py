@@ -58,7 +58,7 @@ def check_header_count(count: int) -> None:
     """Limit the number of headers.
 
     Args:
-        count: headers including the one that has just been parsed.
+        count: number of headers that have been parsed.
 
     Raises:
         RejectedRequest: there are too many.

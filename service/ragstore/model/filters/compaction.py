@@ -13,7 +13,7 @@ from ragstore.model.filters.combinations import combine
 Clause: TypeAlias = dict[str, object]
 
 _MERGED: Final = {"$or": ("$eq", "$in"), "$and": ("$ne", "$nin")}
-"""For each combination, the comparison with one value and the one with several that merge in it."""
+"""For each combination, the comparison with one value, and the comparison with several into which it is merged."""
 
 
 def compact(where: Clause) -> Clause:
@@ -33,7 +33,7 @@ def compact(where: Clause) -> Clause:
 
 
 def _flattened(operator: str, clauses: list[Clause]) -> Iterator[Clause]:
-    """The clauses of a combination, with those of combinations of the same kind inside it."""
+    """The clauses of a combination, including the clauses of nested combinations of the same kind."""
     for clause in map(compact, clauses):
         inner = clause.get(operator)
         if isinstance(inner, list):

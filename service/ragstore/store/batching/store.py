@@ -104,7 +104,7 @@ class BatchingStore(StoreLayer):
 
     @property
     def queued(self) -> int:
-        """Number of writes, deletes and queries that wait for their batch. Those whose client left do not count."""
+        """Number of writes, deletes and queries that wait for their batch, without requests whose client left."""
         return sum(map(len, self._write_queues.values())) + sum(map(len, self._query_queues.values()))
 
     @property
