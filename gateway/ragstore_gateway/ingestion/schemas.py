@@ -87,7 +87,7 @@ class IngestionStatus(Struct, frozen=True, rename="camel"):
     waiting_for: Annotated[
         str | UnsetType,
         Meta(
-            description="The reason of a wait: `queue` before it begins; while a call is repeated, the code of its error.",
+            description="Why it waits: `queue` before it begins; while a call is repeated, the code of its error.",
             examples=["queue", "embedding_unavailable"],
         ),
     ] = UNSET
