@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -268,20 +269,32 @@ async def test_lines_are_in_the_order_of_the_arguments_and_a_slow_document_delay
     for name in names:
         (tmp_path / name).write_text(name)
     sent: list[str] = []
-    ended = 0
+    polls = 0
 
     async def respond(received: Received) -> web.StreamResponse:
-        nonlocal ended
+        nonlocal polls
         if (found := found_base(received, "memory")) is not None:
             return found
         if received.method == "POST":
-            sent.append(received.body.decode())
-            return json_response({"ingestionId": received.body.decode()}, 202)
+            given = [json.loads(line)["documentName"] for line in received.body.splitlines()]
+            sent.extend(given)
+            outcomes = [{"documentName": each, "status": "pending", "ingestionId": each} for each in given]
+            return json_response({"kbId": "memory", "documents": outcomes}, 202)
         # The first document ends when all others have ended.
-        has_ended = ended == len(names) - 1 or "/0.txt/" not in received.path
-        ended += has_ended
-        state = {"status": "completed" if has_ended else "processing", "chunks": 1, "progress": 0.5}
-        return json_response({**state, "unchanged": False})
+        polls += 1
+        wanted = parse_qs(urlsplit(received.path).query)["ingestionId"]
+        ended = [each for each in wanted if polls > 1 or each != names[0]]
+        states = [
+            {
+                "ingestionId": each,
+                "status": "completed" if each in ended else "processing",
+                "chunks": 1,
+                "progress": 0.5,
+                "unchanged": False,
+            }
+            for each in wanted
+        ]
+        return json_response({"waitingFor": {}, "ingestions": states})
 
     async with fake_provider(respond) as fake:
         output = await asyncio.to_thread(done, fake.url, "ingest", *(str(tmp_path / name) for name in names))
@@ -301,7 +314,8 @@ async def test_a_document_is_sent_in_parts_with_its_length(tmp_path: Path) -> No
             assert received.body == content
             lengths.append(received.headers["Content-Length"])
             return json_response({"ingestionId": "i"}, 202)
-        return json_response({"status": "completed", "chunks": 1, "progress": 1, "unchanged": False})
+        state = {"ingestionId": "i", "status": "completed", "chunks": 1, "progress": 1, "unchanged": False}
+        return json_response({"waitingFor": {}, "ingestions": [state]})
 
     async with fake_provider(respond) as fake:
         assert await asyncio.to_thread(done, fake.url, "ingest", str(tmp_path / "tea.txt")) == "tea.txt: 1 chunks\n"

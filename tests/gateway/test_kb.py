@@ -265,7 +265,8 @@ async def test_a_full_queue_and_a_gateway_that_restarts_end_no_ingestion(folder:
             return json_response({"code": code, "detail": "later"}, status, {"Retry-After": "0"})
         if received.method == "POST":
             return json_response({"ingestionId": "i"}, 202)
-        return json_response({"status": states.pop(0), "chunks": 1, "progress": 0.5, "unchanged": False})
+        state = {"ingestionId": "i", "status": states.pop(0), "chunks": 1, "progress": 0.5, "unchanged": False}
+        return json_response({"waitingFor": {}, "ingestions": [state]})
 
     async with fake_provider(respond) as fake:
         output = await asyncio.to_thread(done, fake.url, "ingest", "b", str(folder / "kettle.md"))

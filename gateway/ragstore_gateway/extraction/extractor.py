@@ -29,8 +29,6 @@ MAX_DOCUMENTS: Final = 200
 
 MAX_NAME_CHARACTERS: Final = 1000
 
-# With any text as key: a process that a document has taken over may send any format.
-
 _log = structlog.get_logger(__name__)
 
 

@@ -62,8 +62,6 @@ IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
-"""A document's name: without control characters, without a space or a slash at its ends, and without steps . and .."""
-
 BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
 IngestionId = Annotated[str, PathParameter(description="Id of the ingestion.")]
 Version = Annotated[

@@ -2,7 +2,7 @@
 
 Both rankings are one sum of normalised scores: (cosine - mean) / deviation of unrelated chunks, and `keywordWeight`
 times BM25 / deviation of the collection's BM25. On seven judged sets, this is better than the sum of reciprocal ranks,
-and than a share of the best score, with every model (docs/retrieval.md).
+and than a share of the best score, with every model (docs/knowledge-bases.md).
 """
 
 from __future__ import annotations
