@@ -76,6 +76,12 @@ LARGE: Final[Mapping[str, Make]] = {
     "POST /ragstore/rags/{id}/ingest": lambda gateway: RawRequest(
         "POST", f"/ragstore/rags/{gateway.ids['rag']}/ingest?documentName=damaged.pdf", _DAMAGED, "application/pdf"
     ),
+    "POST /ragstore/rags/{id}/ingest/batch": lambda gateway: RawRequest(
+        "POST",
+        f"/ragstore/rags/{gateway.ids['rag']}/ingest/batch",
+        b"".join(b'{"documentName": "%d", "text": " "}\n' % number for number in range(1000)),
+        "application/x-ndjson",
+    ),
     "GET /ragstore/rags/{id}/texts/{name}": lambda gateway: RawRequest(
         "GET", f"/ragstore/rags/{gateway.ids['rag']}/texts/{DOCUMENT}"
     ),
@@ -145,6 +151,7 @@ CHEAP: Final[Mapping[str, Make]] = {
     "GET /ragstore/rags/{id}/documents": _at("GET", "/ragstore/rags/{rag}/documents?limit=1000"),
     "GET /ragstore/rags/{id}/documents/{name}": _at("GET", "/ragstore/rags/{rag}/documents/large.txt"),
     "DELETE /ragstore/rags/{id}/documents/{name}": _at("DELETE", "/ragstore/rags/{rag}/documents/{name}"),
+    "GET /ragstore/rags/{id}/ingestions": _at("GET", "/ragstore/rags/{rag}/ingestions"),
     "DELETE /ragstore/rags/{id}/ingestion/{ingestion_id}": _at("DELETE", "/ragstore/rags/{rag}/ingestion/{absent}"),
     "GET /ragstore/rags/{id}/ingestion/{ingestion_id}/status": _at(
         "GET", "/ragstore/rags/{rag}/ingestion/{absent}/status"

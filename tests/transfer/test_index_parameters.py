@@ -99,7 +99,8 @@ def test_a_copy_within_a_service_has_a_new_index_that_loses_fewer_documents(
     remote.create(name, "l2")
     for seed in range(6):  # documents that are replaced again and again
         generator = np.random.default_rng(seed)
-        rows = generator.normal(size=(500, 128)) / 11 * generator.lognormal(0, 0.1, (500, 1))
+        # More numbers than a small collection has, which is compared exactly.
+        rows = generator.normal(size=(500, 600)) / 24 * generator.lognormal(0, 0.1, (500, 1))
         embeddings = rows.astype(np.float32).tolist()
         remote.put(name, *({"id": str(row), "text": "t", "embedding": embeddings[row]} for row in range(500)))
     options = ("--from", remote.url, "--to", remote.url, "--into", f"{name}-2", "--max-neighbors", "48")
