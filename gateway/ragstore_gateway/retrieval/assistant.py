@@ -39,7 +39,7 @@ EMPTY_CONTEXT: Final[Mapping[str, str]] = {
     "failed": NOT_SEARCHED,
     "timeout": NOT_SEARCHED,
 }
-"""What a model is told if there are no passages, by the reason. Other reasons mean that nothing was searched for."""
+"""The text for a model if there are no passages, by the reason. Other reasons mean that nothing was searched for."""
 
 _log = structlog.get_logger(__name__)
 

@@ -60,7 +60,7 @@ class ContextBudget:
         return len(text) <= self.characters and estimate_tokens(text) <= self.tokens
 
     def without(self, text: str) -> ContextBudget:
-        """What a text leaves."""
+        """The space that a text leaves."""
         return ContextBudget(self.characters - len(text), self.tokens - estimate_tokens(text))
 
 

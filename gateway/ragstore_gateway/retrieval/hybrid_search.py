@@ -74,7 +74,7 @@ class CollectionSearch:
         return candidates_of(self.max_results)
 
     def split(self, passages: Sequence[Passage]) -> tuple[list[Passage], list[Passage]]:
-        """The passages that have the minimum relevance, and the nearest ones of the others, as many as results.
+        """The passages that have the minimum relevance, and the nearest ones of the others, at most `max_results`.
 
         The engine returns both, so that a trace can show what the minimum has excluded.
         """
@@ -134,7 +134,6 @@ class HybridSearch:
 
         Args:
             base: the knowledge base.
-            collection: its collection.
             store: the collection in the engine.
         """
         # Engines read records by id to compare them with a vector. Its direction has no effect on which are read.

@@ -289,7 +289,7 @@ def too_few_sources(searches: Sequence[TaskSearch], results: Mapping[int, BaseRe
 
 @dataclass
 class _Found:
-    """What the searches of a task have found.
+    """The candidates that the searches of a task have found.
 
     Attributes:
         searches: the searches; None if the task searches no knowledge base.
@@ -318,7 +318,7 @@ def _found(
     question: Question,
     seen: set[tuple[str, str]],
 ) -> _Found:
-    """What the searches of a task have found.
+    """The candidates that the searches of a task have found.
 
     Args:
         results: the results, by the identity of the search.

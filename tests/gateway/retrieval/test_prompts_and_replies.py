@@ -1,4 +1,4 @@
-"""What the model of an assistant reads, and what its caller gets, through OpenAI's SDK."""
+"""The prompt of an assistant, and its reply, through OpenAI's SDK."""
 
 from __future__ import annotations
 
