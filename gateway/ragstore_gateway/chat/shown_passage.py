@@ -48,7 +48,7 @@ def shown(passages: Iterable[PromptPassage]) -> Sequence[ShownPassage]:
 
 
 def requests_passages(headers: Headers) -> bool:
-    """Whether a request asks for the passages.
+    """Whether a request has the header with the value `true`.
 
     Args:
         headers: its headers, with names in lower case.

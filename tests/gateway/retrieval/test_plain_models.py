@@ -255,8 +255,8 @@ async def test_the_trace_says_why_a_candidate_is_not_a_source(plain: Plain) -> N
 
 
 async def test_a_source_with_pages_is_named_with_its_page(plain: Plain) -> None:
-    metadata = {"url": "file:///home/ann/two.pdf", "page_number": 2}
-    plain.stored([NewDocument(id="a", text="Tea", embedding=vector(0.9, 1), metadata=metadata)])
+    metadata: dict[str, str | int] = {"url": "file:///home/ann/two.pdf", "page_number": 2}
+    plain.stored([NewDocument(id="a", text="Tea", embedding=vector(0.9, 1), metadata={**metadata})])
     added = await plain.augmented()
     assert added.messages is not None
     assert b"Source [1] two.pdf, page 2\\nTea" in bytes(added.messages)
