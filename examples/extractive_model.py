@@ -24,13 +24,16 @@ from litestar.response import Stream
 from msgspec import Meta, Struct
 
 MODEL = "extractive"
-SOURCE = re.compile(r"^Source \[(\d+)\] (\S+)\n(.*?)(?=^Source \[|^Sources:)", re.MULTILINE | re.DOTALL)
+SOURCE = re.compile(
+    r"^(?:Source )?\[(\d+)\] [^\n]+\n(.*?)(?=^(?:Source )?\[\d+\]|^Sources:|^#{2,3} (?:Source|Search)|^Cite |\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 SENTENCE = re.compile(r"[A-Z][^.!?\n]+[.!?]")
 
 
 def reply_to(prompt: str) -> str:
     """The first sentence of the first source that has one, with its number; or that there is none."""
-    for number, _, text in SOURCE.findall(prompt):
+    for number, text in SOURCE.findall(prompt):
         sentence = SENTENCE.search(text)
         if sentence is not None:
             return f"{sentence[0]} [{number}]"
@@ -82,8 +85,9 @@ async def complete(request: Request[Any, Any, Any]) -> Response[Any]:
         data = msgspec.json.decode(await request.body(), type=ChatRequest)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise ClientException(str(error)) from None
-    prompt = data.messages[-1].content
-    reply = reply_to(prompt if isinstance(prompt, str) else "")
+    # Passages are in the last message of the user, or in the system message.
+    texts = [each.content for each in (data.messages[-1], data.messages[0]) if isinstance(each.content, str)]
+    reply = reply_to("\n".join(texts))
     if data.stream:
         return Stream(chunks(reply), media_type="text/event-stream")
     choice = {"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}

@@ -31,7 +31,7 @@ from ragstore_gateway.keys import visible_bases
 from ragstore_gateway.openai_vector_stores import file_routes, store_routes
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
 from ragstore_gateway.retrieval.assembly import RetrievalServices
-from ragstore_gateway.retrieval.routes import query_knowledge_base
+from ragstore_gateway.retrieval.routes import ROUTES as RETRIEVAL_ROUTES
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import file_routes as source_file_routes
 from ragstore_gateway.sources import routes as source_routes
@@ -159,7 +159,7 @@ class KnowledgeServices:
             *source_file_routes.ROUTES,
             *store_routes.ROUTES,
             *file_routes.ROUTES,
-            query_knowledge_base,
+            *RETRIEVAL_ROUTES,
             get_conversation,
             delete_conversation,
             list_audit_entries,

@@ -172,6 +172,10 @@ class DocumentNotFound(NotFound):
     """The knowledge base has no document of this name."""
 
 
+class PassageNotFound(NotFound):
+    """The knowledge base has no passage of this id any more."""
+
+
 class FileNotFound(NotFound):
     """There is no file, or no file of the vector store, or no batch of files, of this id."""
 

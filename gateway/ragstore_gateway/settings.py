@@ -121,6 +121,9 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         rag_cache_ttl_seconds: how long the passages of a question are cached; 0 disables the cache.
         rag_debug: whether responses of `rag/` models show which passages were used. It shows ids and metadata.
         rag_annotations: whether responses of `rag/` models contain OpenAI's annotations of cited sources.
+        rag_list_sources: whether replies of `rag/` models end with a list of the sources that they cite, for clients
+            that ignore annotations. An assistant may choose otherwise.
+        public_url: address of the gateway in links to passages; the address that the caller uses by default.
         chat_max_body_bytes: largest body of a request to the upstream; a larger one is 413.
         chat_tokens_per_minute: tokens a minute for each key, or for all callers without keys; 0 means no limit.
         chat_max_streams: maximum number of concurrent streams of each key, or of all callers without keys; 0 means no
@@ -208,6 +211,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     rag_cache_ttl_seconds: Annotated[float, Meta(ge=0)] = 0.0
     rag_debug: bool = False
     rag_annotations: bool = True
+    rag_list_sources: bool = False
+    public_url: str = ""
     chat_max_body_bytes: Count = 32 * 1024 * 1024
     chat_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
     chat_max_streams: Annotated[int, Meta(ge=0)] = 0
@@ -324,7 +329,8 @@ def _check(settings: Settings) -> None:
             f"{variable('database_url')} is wrong: it must be an address such as postgresql://user@host/database, with "
             "the password behind the user and not in the query"
         )
-    for field, url in (("upstream_url", settings.upstream_url), ("searxng_url", settings.searxng_url)):
+    for field in ("upstream_url", "searxng_url", "public_url"):
+        url = str(getattr(settings, field))
         parts = urlsplit(url)
         if url and (parts.scheme not in ("http", "https") or not parts.hostname):
             raise SettingsError(f"{variable(field)} is wrong: it must be an http:// or https:// address")

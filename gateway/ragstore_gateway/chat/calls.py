@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from dataclasses import replace
 from functools import cached_property
@@ -10,12 +11,13 @@ from typing import Final
 from urllib.parse import unquote
 
 import aiohttp
+import msgspec
 from litestar.types import HTTPScope, Receive, Scope, Send
-from msgspec import Raw
+from msgspec import Raw, Struct
 from multidict import CIMultiDict
 
 from ragstore.kit.byte_budget import FREE_BYTES, give_back, reserve
-from ragstore.kit.context import current_request, renew_deadline
+from ragstore.kit.context import current_request, record_facts, renew_deadline
 from ragstore.kit.errors import FieldError, InvalidRequest, NotFound, Unauthorized
 from ragstore.kit.time_slices import rest, run_whole
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
@@ -24,6 +26,7 @@ from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import (
     RAG_PREFIX,
+    UNREADABLE,
     Head,
     encode_raw,
     form_has_rag_model,
@@ -41,6 +44,7 @@ from ragstore_gateway.chat.names import check_name, check_names
 from ragstore_gateway.chat.rag_models import Augmentation, Caller
 from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
+from ragstore_gateway.chat.shown_passage import requests_passages
 from ragstore_gateway.chat.usage import readable_encodings
 from ragstore_gateway.conversations.conversation_id import read_id
 from ragstore_gateway.errors import CallerGone, RetrievalFailed
@@ -58,6 +62,15 @@ NO_FILE_SEARCH: Final = (
     "The gateway has no tool file_search: use a model whose name begins with rag/ in POST /v1/chat/completions, or "
     "POST /v1/vector_stores/{vector_store_id}/search"
 )
+
+_HOST: Final = re.compile(r"[A-Za-z0-9.\-_]+(?::[0-9]+)?|\[[0-9A-Fa-f:.]+\](?::[0-9]+)?")
+
+
+class _Format(Struct, frozen=True):
+    type: str = ""
+
+
+_FORMAT: Final = msgspec.json.Decoder(_Format)
 
 REQUEST_COPIES: Final = 2
 """Maximum number of copies of a request's body that exist while it is changed: the messages, and the new body."""
@@ -202,11 +215,13 @@ class RagCall(Call):
 
     def __init__(self, chat: Chat, target: str, body: bytes) -> None:
         super().__init__(chat, "POST", target, body)
+        self._is_json_requested = False
 
     def check(self, scope: Scope) -> None:
-        """Check the name of the model, and the tools; see `Call`."""
+        """Check the name of the model, the tools, and the header of passages; see `Call`."""
         check_name(self.head.model, "$.model")
         self.check_tools()
+        requests_passages(scope["headers"])
 
     async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Retrieve, send the request with context, and relay the response."""
@@ -233,13 +248,18 @@ class RagCall(Call):
             await rest()
         steps = self._read()
         fields, conversation = await self.chat.slices.run(steps) if self._copied_bytes else run_whole(steps)
-        caller = _caller(scope, fields.get("metadata"))
+        # A list of sources behind it would make JSON unreadable.
+        self._is_json_requested = _requests_json(fields.get("response_format"))
+        caller = _caller(scope, fields.get("metadata"), self.chat.settings.public_url)
         rag_model, upstream_model = await self.chat.models.find(self.head.model.removeprefix(RAG_PREFIX), headers)
         if conversation is None:
             added = rag_model.without_question(fields.get("messages"))
             metrics.retrieval(added.reason)
         else:
             added = await rag_model.augment(conversation, caller)
+        record_facts(upstream_model=upstream_model, sources=len(added.passages))
+        if added.reason:
+            record_facts(reason=added.reason)
         if added.failed and self.chat.settings.on_retrieval_failure == "fail":
             raise RetrievalFailed(f"The passages for the question could not be retrieved: {added.reason}")
         fields["model"] = encode_raw(upstream_model)
@@ -284,21 +304,50 @@ class RagCall(Call):
         model = encode_raw(self.head.model)
         debug = added.debug if settings.rag_debug else None
         annotate = settings.rag_annotations
+        lists = added.list_sources and not self._is_json_requested
+        shows = requests_passages(scope["headers"])
         slices = self.chat.slices
         if changes and streams:
-            rewriter = EventStream(model, added.passages, annotate=annotate, debug=debug)
+            rewriter = EventStream(
+                model, added.passages, annotate=annotate, debug=debug, list_sources=lists, show_passages=shows
+            )
             await relay(response, headers, scope, send, watch, slices, rewriter=rewriter, meter=cost)
         elif changes:
             content = await read_all(response, settings.max_body_bytes, copies=RESPONSE_COPIES)
             await slices.run(cost.feed(content))
-            content = await slices.run(completed(content, model, added.passages, annotate=annotate, debug=debug))
+            content = await slices.run(
+                completed(
+                    content,
+                    model,
+                    added.passages,
+                    annotate=annotate,
+                    debug=debug,
+                    list_sources=lists,
+                    show_passages=shows,
+                )
+            )
             await send_body(scope, send, response.status, headers, content)
         else:
             await relay(response, headers, scope, send, watch, slices, meter=cost)
 
 
-def _caller(scope: Scope, metadata: Raw | None) -> Caller:
+def _requests_json(response_format: Raw | None) -> bool:
+    """Whether a reply is to be JSON.
+
+    Args:
+        response_format: OpenAI's field of this name.
+    """
+    try:
+        return response_format is not None and _FORMAT.decode(response_format).type not in ("", "text")
+    except UNREADABLE:
+        return False
+
+
+def _caller(scope: Scope, metadata: Raw | None, public_url: str) -> Caller:
     """Where a request comes from.
+
+    Args:
+        public_url: address of the gateway; empty for the address in the request.
 
     Raises:
         InvalidRequest: the id of its conversation is not valid.
@@ -309,7 +358,14 @@ def _caller(scope: Scope, metadata: Raw | None) -> Caller:
         "" if request is None else request.request_id,
         read_id(scope["headers"], metadata),
         visible_bases(scope),
+        public_url.rstrip("/") or _origin(scope),
     )
+
+
+def _origin(scope: Scope) -> str:
+    """Scheme and host of a request; empty without a host, or with one that no address has."""
+    host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
+    return f"{scope['scheme']}://{host}" if _HOST.fullmatch(host) else ""
 
 
 async def send_body(scope: Scope, send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
@@ -326,6 +382,7 @@ async def completion_call(chat: Chat, scope: HTTPScope, body: bytes) -> Call:
     if len(body) > FREE_BYTES:
         await rest()  # its pieces were joined just before
     head = read_head(body)
+    record_facts(model=head.model)
     call = RagCall(chat, target, body) if head.is_rag else Call(chat, "POST", target, body)
     call.head = head
     return call

@@ -8,6 +8,8 @@ from typing import Final
 
 from ragstore_client.context import Citation, CitationReport, CitationStream, ContextPassage, report_of
 from ragstore_gateway.chat.annotations import Annotation, annotations_of
+from ragstore_gateway.chat.prompt_passage import PromptPassage
+from ragstore_gateway.chat.source_list import source_list
 
 MAX_CITATIONS: Final = 1_000
 """Maximum number of citations of a response that are recorded. What follows them is not searched."""
@@ -32,8 +34,9 @@ class ResponseCitations:
         passages: the passages in the prompt.
     """
 
-    def __init__(self, passages: Sequence[ContextPassage]) -> None:
+    def __init__(self, passages: Sequence[PromptPassage]) -> None:
         self._passages = passages
+        self._by_number = {passage.number: passage for passage in passages}
         self._scanners: dict[int, CitationStream] = {}
         self._citations: dict[int, list[Citation]] = {}
         self._characters = MAX_CHARACTERS
@@ -65,9 +68,13 @@ class ResponseCitations:
 
     def annotations(self, citations: Iterable[Citation]) -> list[Annotation]:
         """The annotations of citations, as far as the response may have more."""
-        found = list(islice(annotations_of(citations), self._annotations_left))
+        found = list(islice(annotations_of(citations, self._by_number), self._annotations_left))
         self._annotations_left -= len(found)
         return found
+
+    def source_list(self, citations: Sequence[Citation]) -> str:
+        """The list of the cited sources; see `source_list`."""
+        return source_list(citations, self._by_number)
 
     @property
     def open(self) -> list[int]:

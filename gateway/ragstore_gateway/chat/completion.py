@@ -10,10 +10,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields, write_list
 from ragstore_gateway.chat.citations import ResponseCitations
+from ragstore_gateway.chat.prompt_passage import PromptPassage
+from ragstore_gateway.chat.shown_passage import shown
 
 DEBUG_FIELD: Final = "rag"
 """Field of a plain response with the details of retrieval."""
@@ -78,10 +79,12 @@ def _with_model(data: bytes, model: Raw) -> bytes:
 def completed(
     content: bytes,
     model: Raw,
-    passages: Sequence[ContextPassage],
+    passages: Sequence[PromptPassage],
     *,
     annotate: bool,
     debug: dict[str, object] | None,
+    list_sources: bool = False,
+    show_passages: bool = False,
 ) -> Generator[None, None, bytes]:
     """A plain response of a `rag/` model, in steps.
 
@@ -90,6 +93,8 @@ def completed(
         model: the requested name, as JSON.
         passages: the passages in the prompt.
         annotate: whether to annotate the messages.
+        list_sources: whether to end the messages with a list of the sources that they cite.
+        show_passages: whether to add the passages.
         debug: details of retrieval to add; None for none.
 
     Returns:
@@ -105,24 +110,29 @@ def completed(
         yield
         choices = _LIST.decode(fields["choices"]) if "choices" in fields else []
         for choice in choices if passages else ():
-            checked.append((yield from _checked(choice, found, annotate=annotate)))
+            checked.append((yield from _checked(choice, found, annotate=annotate, list_sources=list_sources)))
     except UNREADABLE:
         return content
     invented = [label for _, labels in checked for label in labels]
     metrics.INVENTED_CITATIONS.inc(len(invented))
     changed = any(new is not old for (new, _), old in zip(checked, choices, strict=False))
-    if not changed and debug is None:
+    if not changed and debug is None and not show_passages:
         return content
     if changed:
         fields["choices"] = write_list([choice for choice, _ in checked])
         yield
-    if debug is not None:
-        fields[DEBUG_FIELD] = encode_raw({**debug, "invented": invented})
+    details = {} if debug is None else {**debug, "invented": invented}
+    if show_passages:
+        details["passages"] = shown(passages)
+    if details:
+        fields[DEBUG_FIELD] = encode_raw(details)
     return write_fields(fields)
 
 
-def _checked(choice: Raw, found: ResponseCitations, *, annotate: bool) -> Generator[None, None, tuple[Raw, list[str]]]:
-    """A choice with annotations, and the labels of its invented citations."""
+def _checked(
+    choice: Raw, found: ResponseCitations, *, annotate: bool, list_sources: bool
+) -> Generator[None, None, tuple[Raw, list[str]]]:
+    """A choice with annotations and a list of sources, and the labels of its invented citations."""
     yield
     fields = _FIELDS.decode(choice)
     if "message" not in fields:
@@ -134,8 +144,14 @@ def _checked(choice: Raw, found: ResponseCitations, *, annotate: bool) -> Genera
     citations = found.end(0)
     invented = [citation.label for citation in citations if citation.invented]
     annotations = [encode_raw(annotation) for annotation in found.annotations(citations)] if annotate else []
-    if not annotations:
+    listed = found.source_list(citations) if list_sources else ""
+    if listed:
+        message["content"] = encode_raw(text + listed)
+        yield
+    if not annotations and not listed:
         return choice, invented
+    if not annotations:
+        return Raw(write_fields({**fields, "message": encode_raw(message)})), invented
     own = message.get("annotations", Raw(b"null"))
     given = _LIST.decode(own) if bytes(own).startswith(b"[") else []
     message["annotations"] = encode_raw([*given, *annotations])

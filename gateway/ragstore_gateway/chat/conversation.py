@@ -68,7 +68,7 @@ class Conversation:
         """The messages with context.
 
         Args:
-            system: the system message. It comes first; the caller's own follow it.
+            system: the system message; empty for none. It comes first; the caller's own follow it.
             text: the text of the last user message, with the context. The question in it stands for the whole text.
             keep_history: whether the earlier messages are kept. Messages after the question belong to its
                 own turn, and are always kept.
@@ -102,10 +102,11 @@ class Conversation:
 
     def _messages(self, system: str, content: Sequence[Piece], *, keep_history: bool) -> Raw:
         """All messages, the last user message with another content. They are copied once."""
-        pieces: list[Piece] = [b"[", _system(system)]
-        for message in self.before if keep_history else ():
-            pieces += [b",", message]
-        pieces.append(b",{")
+        before = [*([_system(system)] if system else ()), *(self.before if keep_history else ())]
+        pieces: list[Piece] = [b"["]
+        for message in before:
+            pieces += [message, b","]
+        pieces.append(b"{")
         for number, (name, value) in enumerate(self.message.items()):
             pieces += [b"," if number else b"", encode_raw(name), b":"]
             pieces += content if name == "content" else [value]

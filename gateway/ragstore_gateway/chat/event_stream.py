@@ -10,11 +10,12 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
 from ragstore_gateway.chat.citations import ResponseCitations
 from ragstore_gateway.chat.completion import debug_line, renamed
+from ragstore_gateway.chat.prompt_passage import PromptPassage
+from ragstore_gateway.chat.shown_passage import shown
 
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of an event that is held until its end. What follows a larger one is passed on unchanged."""
@@ -52,6 +53,8 @@ class EventStream:
         model: the requested name, as JSON.
         passages: the passages in the prompt.
         annotate: whether to add a delta with annotations.
+        list_sources: whether to add a delta with a list of the cited sources.
+        show_passages: whether the last delta has the passages.
         debug: details of retrieval, sent as a comment before everything else; None for none.
 
     Attributes:
@@ -59,11 +62,21 @@ class EventStream:
     """
 
     def __init__(
-        self, model: Raw, passages: Sequence[ContextPassage], *, annotate: bool, debug: dict[str, object] | None
+        self,
+        model: Raw,
+        passages: Sequence[PromptPassage],
+        *,
+        annotate: bool,
+        debug: dict[str, object] | None,
+        list_sources: bool = False,
+        show_passages: bool = False,
     ) -> None:
         self._model = model
-        self._choices = ResponseCitations(passages) if passages else None
+        self._choices = ResponseCitations(passages) if passages or show_passages else None
         self._annotate = annotate
+        self._list_sources = list_sources
+        self._has_passages = bool(passages)
+        self._shown = shown(passages) if show_passages else None
         self._debug = debug
         self._buffer = bytearray()
         self._searched = 0
@@ -142,7 +155,7 @@ class EventStream:
             yield own
             return
         self._template = self._template or {name: fields[name] for name in _COPIED if name in fields}
-        for choice in chunk.choices:
+        for choice in chunk.choices if self._has_passages else ():
             if choice.delta is not None and choice.delta.content:
                 for _ in self._choices.feed(choice.index, choice.delta.content):
                     yield b""
@@ -167,13 +180,22 @@ class EventStream:
         self._invented = []
 
     def _annotations(self, index: int) -> bytes:
-        """A chunk with the annotations of a choice; empty if there are none."""
+        """The chunks at the end of a choice: the list of its sources, its annotations, the passages; empty for none."""
         if self._choices is None:
             return b""
         citations = self._choices.end(index)
         self._invented.extend(citation.label for citation in citations if citation.invented)
-        annotations = self._choices.annotations(citations) if self._annotate else []
-        if not annotations:
-            return b""
-        choice = {"index": index, "delta": {"annotations": annotations}, "finish_reason": None}
+        listed = self._choices.source_list(citations) if self._list_sources else ""
+        added = self._delta(index, {"content": listed}) if listed else b""
+        last: dict[str, object] = {}
+        if self._annotate and (annotations := self._choices.annotations(citations)):
+            last["annotations"] = annotations
+        if self._shown is not None:
+            last["passages"] = self._shown
+            self._shown = None
+        return added + self._delta(index, last) if last else added
+
+    def _delta(self, index: int, delta: dict[str, object]) -> bytes:
+        """A chunk of a choice."""
+        choice = {"index": index, "delta": delta, "finish_reason": None}
         return b"data: " + write_fields({**self._template, "choices": encode_raw([choice])}) + b"\n\n"

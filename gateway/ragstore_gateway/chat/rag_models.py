@@ -9,8 +9,8 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
-from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat.conversation import Conversation
+from ragstore_gateway.chat.prompt_passage import PromptPassage
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,15 @@ class Augmentation:
         reason: why there are no passages; empty if there are some.
         failed: whether that is a failure, and not a lack of passages.
         debug: ids, metadata and scores of the passages, without texts.
+        list_sources: whether the response ends with a list of the sources that it cites.
     """
 
     messages: Raw | None = None
-    passages: Sequence[ContextPassage] = ()
+    passages: Sequence[PromptPassage] = ()
     reason: str = ""
     failed: bool = False
     debug: dict[str, object] = field(default_factory=dict)
+    list_sources: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,14 @@ class Caller:
         request_id: id of the request.
         conversation_id: the conversation that the request names; empty for none.
         bases: names of the knowledge bases that exist for the caller.
+        origin: scheme and host of the gateway, as the caller reaches it; empty if unknown.
     """
 
     key: str = ""
     request_id: str = ""
     conversation_id: str = ""
     bases: NamePatterns = ALL_NAMES
+    origin: str = ""
 
 
 class RagModel(Protocol):

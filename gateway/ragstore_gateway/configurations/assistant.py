@@ -156,6 +156,17 @@ class Task(_Configuration, frozen=True, kw_only=True):
     max_rag_context_chars: Annotated[
         int, Meta(ge=1, le=1_000_000, description="Maximum number of characters of the context.")
     ] = 20_000
+    max_rag_context_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=1_000_000,
+                description="Maximum number of tokens of the context; absent means RAGSTORE_GATEWAY_RAG_TOKEN_BUDGET.",
+            ),
+        ]
+        | None
+    ) = None
     rerank: Rerank | None = None
     diversity: Diversity | None = None
 
@@ -180,6 +191,30 @@ class Assistant(_Configuration, frozen=True, kw_only=True):
             "numbered sources in the last message of the user (`sources`)."
         ),
     ] = "context"
+    cite_instruction: (
+        Annotated[
+            str,
+            Meta(
+                max_length=10_000,
+                description="The sentences that say how to cite; absent means the gateway's own, empty means none.",
+            ),
+        ]
+        | None
+    ) = None
+    empty_context: Annotated[
+        Literal["tell", "silent"],
+        Meta(description="Whether the system message says so if nothing was found (`tell`)."),
+    ] = "tell"
+    list_sources: (
+        Annotated[
+            bool,
+            Meta(
+                description="Whether replies end with a list of the sources that they cite; absent means "
+                "RAGSTORE_GATEWAY_RAG_LIST_SOURCES."
+            ),
+        ]
+        | None
+    ) = None
     query: Annotated[
         Literal["", "conversation", "last"],
         Meta(

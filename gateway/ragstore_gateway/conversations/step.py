@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -16,12 +16,26 @@ HTTP_CALL_KEY: Final = "rag:httpcall:trace:"
 """Beginnings of the keys of a step; the id of the task follows."""
 
 
+Fate: TypeAlias = Literal[
+    "context", "cut", "no_room", "ranked_away", "same_source", "duplicate", "below_min_score", "unrelated"
+]
+"""Whether a candidate is in the context, or why not.
+
+`context` and `cut`: it is, the latter one not to its end. `no_room`: it does not fit. `ranked_away`: others rank before
+it. `same_source`: a better passage of its source represents it. `duplicate`: its text is in the context already.
+`below_min_score`: its relevance is less than the minimum. `unrelated`: the question is short, and no passage is similar
+to it.
+"""
+
+
 class PassageTrace(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A passage that was found."""
+    """A candidate for the context."""
 
     id: Annotated[str, Meta(description="Id of the chunk.")]
     score: Annotated[float, Meta(description="Relevance, (1 + cosine) / 2.")]
+    fate: Annotated[Fate, Meta(description="Whether it is in the context, or why not.")]
     document_id: Annotated[str, Meta(description="Id of its document.")] = ""
+    number: Annotated[int, Meta(description="Its number in the prompt; absent if it is not there.")] = 0
     omitted: Annotated[bool, Meta(description="Whether it is not in the context, for lack of space.")] = False
 
 
@@ -36,7 +50,7 @@ class KnowledgeBaseTrace(Struct, frozen=True, rename="camel", kw_only=True):
     max_results: Annotated[int | UnsetType, Meta(description="Maximum number of passages.")] = UNSET
     min_score: Annotated[float | UnsetType, Meta(description="Minimum relevance.")] = UNSET
     retrieved_count: Annotated[int | UnsetType, Meta(description="Number of passages found.")] = UNSET
-    passages: Annotated[Sequence[PassageTrace] | UnsetType, Meta(description="The passages, without texts.")] = UNSET
+    passages: Annotated[Sequence[PassageTrace] | UnsetType, Meta(description="The candidates, without texts.")] = UNSET
     error: Annotated[str | UnsetType, Meta(description="Code of the error of a failed search.")] = UNSET
 
 

@@ -8,20 +8,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
 import structlog
-from msgspec import Raw
+from msgspec import Raw, structs
 
-from ragstore_client.context import ChatContext, ContextPassage, Headings
+from ragstore_client.context import ChatContext, Headings
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.conversation import Conversation, with_system
+from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import Step, TaskTrace
+from ragstore_gateway.retrieval.context import CITE_INSTRUCTION, NOT_SEARCHED, NOTHING_FOUND
 from ragstore_gateway.retrieval.question import Question
-from ragstore_gateway.retrieval.source_prompt import STYLE
+from ragstore_gateway.retrieval.source_prompt import style_of
 from ragstore_gateway.retrieval.tasks import TaskContext, TaskRetrieval
 from ragstore_gateway.retrieval.workflow import Workflows
 from ragstore_gateway.settings import Settings, variable
@@ -31,6 +32,14 @@ GRACE_SECONDS: Final = 0.5
 
 TASK_PREFIX: Final = "### Task:"
 """Begins the requests of Open WebUI for titles, tags and follow-up questions. They are no questions to documents."""
+
+EMPTY_CONTEXT: Final[Mapping[str, str]] = {
+    "no_match": NOTHING_FOUND,
+    "no_sources": NOTHING_FOUND,
+    "failed": NOT_SEARCHED,
+    "timeout": NOT_SEARCHED,
+}
+"""The text for a model if there are no passages, by the reason. Other reasons mean that nothing was searched for."""
 
 _log = structlog.get_logger(__name__)
 
@@ -102,11 +111,11 @@ class AssistantModel:
         settings = self._services.settings
         if not settings.rag_enabled or not (self.body.workflow or self.body.http_calls):
             metrics.retrieval("disabled")
-            return self._augmentation(conversation, [], "disabled", failed=False, seconds=0.0)
+            return self._augmentation(conversation, caller, [], "disabled", failed=False, seconds=0.0)
         question = Question.of(conversation, self._configuration.body.query or settings.rag_query)
         if reason := unsearched(question):
             metrics.retrieval(reason)
-            return self._augmentation(conversation, [], reason, failed=False, seconds=0.0)
+            return self._augmentation(conversation, caller, [], reason, failed=False, seconds=0.0)
         started = time.perf_counter()
         contexts, error = await self._retrieve(question, caller)
         seconds = time.perf_counter() - started
@@ -117,7 +126,7 @@ class AssistantModel:
             _log.warning("retrieval failed", reason=reason, assistant=self._configuration.id)
         metrics.retrieval(reason or "used")
         await self._services.record(self._step(caller, contexts))
-        return self._augmentation(conversation, contexts, reason, failed=failed, seconds=seconds)
+        return self._augmentation(conversation, caller, contexts, reason, failed=failed, seconds=seconds)
 
     async def _retrieve(self, question: Question, caller: Caller) -> tuple[list[TaskContext], str]:
         """The contexts of the tasks, and the reason if there are none."""
@@ -151,39 +160,65 @@ class AssistantModel:
     def _augmentation(
         self,
         conversation: Conversation,
+        caller: Caller,
         contexts: Sequence[TaskContext],
         reason: str,
         *,
         failed: bool,
         seconds: float,
     ) -> Augmentation:
-        passages = _numbered(contexts)
-        messages = self._messages(conversation, contexts, passages)
+        settings = self._services.settings
+        passages = [
+            structs.replace(each, url=caller.origin + each.url) if each.url.startswith("/") else each
+            for context in contexts
+            for each in context.passages
+        ]
+        messages = self._messages(conversation, contexts, passages, reason)
         return Augmentation(
             messages,
             passages,
             reason,
             failed=failed,
             debug=self._debug(conversation, contexts, passages, reason, seconds),
+            list_sources=settings.rag_list_sources if self.body.list_sources is None else self.body.list_sources,
         )
 
     def _messages(
-        self, conversation: Conversation, contexts: Sequence[TaskContext], passages: Sequence[ContextPassage]
+        self,
+        conversation: Conversation,
+        contexts: Sequence[TaskContext],
+        passages: Sequence[PromptPassage],
+        reason: str,
     ) -> Raw | None:
         """The messages with what was found; None for the caller's messages, unchanged."""
         own = self.body.own_system_message
         keep_history = self._services.settings.history == "keep"
         if self.body.prompt_style == "sources" and passages:
-            text = STYLE.text(conversation.question, passages)
-            return conversation.augmented(own or STYLE.system, text, keep_history=keep_history)
+            style = style_of(self.body)
+            system = self._with_instruction(own)
+            if not own and self.body.cite_instruction is None:
+                system = style.system
+            return conversation.augmented(
+                system, style.text(conversation.question, passages), keep_history=keep_history
+            )
         system = own + "".join(context.text for context in contexts)
+        if passages:
+            system = self._with_instruction(system.rstrip("\n"))
+        elif self.body.empty_context == "tell" and reason in EMPTY_CONTEXT:
+            system = "\n\n".join(filter(None, (own, EMPTY_CONTEXT[reason])))
         return conversation.with_system(system, keep_history=keep_history) if system else None
+
+    def _with_instruction(self, system: str) -> str:
+        """A system message with the sentences that say how to cite."""
+        given = self.body.cite_instruction
+        instruction = CITE_INSTRUCTION if given is None else given
+        return "\n\n".join(filter(None, (system, instruction)))
 
     def _debug(
         self,
         conversation: Conversation,
         contexts: Sequence[TaskContext],
-        passages: Sequence[ContextPassage],
+        passages: Sequence[PromptPassage],
         reason: str,
         seconds: float,
     ) -> dict[str, object]:
@@ -199,12 +234,6 @@ class AssistantModel:
         traces = self._step(Caller(), contexts).traces
         own = {"assistant": self._configuration.body.name, "version": self._configuration.version}
         return {**context.debug(), "reason": reason or None, "ms": round(seconds * 1000, 1), **own, "traces": traces}
-
-
-def _numbered(contexts: Sequence[TaskContext]) -> list[ContextPassage]:
-    """The passages of all tasks, numbered in the order of the prompt."""
-    given = [passage for context in contexts for passage in context.passages]
-    return [msgspec.structs.replace(passage, number=number) for number, passage in enumerate(given, 1)]
 
 
 def unsearched(question: Question) -> str:

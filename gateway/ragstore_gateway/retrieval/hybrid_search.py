@@ -12,7 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from ragstore.filters import where as language
+from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, EngineCollection, Passage, Vector
 from ragstore_gateway.ingestion.collections import Collection
@@ -70,6 +73,15 @@ class CollectionSearch:
         """Maximum number of candidates of each ranking."""
         return candidates_of(self.max_results)
 
+    def split(self, passages: Sequence[Passage]) -> tuple[list[Passage], list[Passage]]:
+        """The passages that have the minimum relevance, and the nearest ones of the others, at most `max_results`.
+
+        The engine returns both, so that a trace can show what the minimum has excluded.
+        """
+        near = [each for each in passages if each.relevance >= self.min_score]
+        below = sorted((each for each in passages if each.relevance < self.min_score), key=lambda each: -each.relevance)
+        return near, below[: self.max_results]
+
 
 def candidates_of(max_results: int) -> int:
     """Maximum number of candidates of each ranking for a number of results."""
@@ -115,12 +127,29 @@ class HybridSearch:
             return replace(found, visible=await _with_vectors(search, found.visible))
         return found
 
+    async def passage(
+        self, base: Configuration[KnowledgeBase], collection: Collection, store: EngineCollection, id: str
+    ) -> Passage | None:
+        """Read a visible chunk by its id.
+
+        Args:
+            base: the knowledge base.
+            store: the collection in the engine.
+        """
+        # Engines read records by id to compare them with a vector. Its direction has no effect on which are read.
+        axis = np.zeros(collection.dimension or 0, dtype=np.float32)
+        axis[:1] = 1.0
+        found = [each for each in await store.compare(axis, [id]) if each.id == id]
+        if base.body.is_linked:
+            return next(iter(found), None)
+        current = await self._revisions.current(collection.base_id, {document_of(passage) for passage in found})
+        return next((each for each in found if is_visible(each, current, collection.owner)), None)
+
     async def _search_linked(self, search: CollectionSearch) -> FoundChunks:
         """Search a collection that others fill: by vectors, and all of its records are visible."""
-        passages = await search.store.search(
-            search.vector, search.max_results, min_relevance=search.min_score, where=search.where
-        )
-        return FoundChunks(_ranked(search, passages, NOTHING, DEFAULT), ())
+        passages = await search.store.search(search.vector, search.max_results, where=search.where)
+        near, below = search.split(passages)
+        return FoundChunks(_ranked(search, near, NOTHING, DEFAULT), (), below)
 
     async def _search(self, search: CollectionSearch) -> tuple[FoundChunks, bool]:
         """Search once.
@@ -136,19 +165,16 @@ class HybridSearch:
         chosen = language.parse(search.where)
         passages = [
             *near.visible,
-            *(
-                passage
-                for passage in compared
-                if passage.relevance >= search.min_score and language.matches(chosen, passage.metadata)
-            ),
+            *(passage for passage in compared if language.matches(chosen, passage.metadata)),
         ]
         current = await self._revisions.current(
             search.collection.base_id, {document_of(passage) for passage in passages}
         )
         kept = [passage for passage in passages if is_visible(passage, current, search.collection.owner)]
         is_stable = len(kept) == len(passages) and len(compared) == len(added)
-        ranked = _ranked(search, kept, keywords, calibration)
-        return FoundChunks(ranked[: search.max_results], near.invisible), is_stable
+        fitting, below = search.split(kept)
+        ranked = _ranked(search, fitting, keywords, calibration)
+        return FoundChunks(ranked[: search.max_results], near.invisible, below), is_stable
 
     async def _both(self, search: CollectionSearch) -> tuple[Ranked, FoundChunks, Calibration]:
         """Both rankings, and the calibration. If one of them fails, the others are cancelled."""
@@ -174,7 +200,7 @@ class HybridSearch:
 
         async def fetch(limit: int, clause: Where | None) -> list[Passage]:
             where = narrowed(search.where, clause)
-            return await search.store.search(search.vector, limit, min_relevance=search.min_score, where=where)
+            return await search.store.search(search.vector, limit, where=where)
 
         return await self._visible.search(search.collection.base_id, fetch, search.pool, search.collection.owner)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ragstore_client import context
+from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.engines.engine_collection import Passage, Vector
+from ragstore_gateway.retrieval.source_names import SourceName
 
 
 def library_passage(passage: Passage, id: str | None = None, embedding: Vector | None = None) -> context.Passage:
@@ -24,22 +26,42 @@ def library_passage(passage: Passage, id: str | None = None, embedding: Vector |
     )
 
 
-def cited(passage: Passage, index: int, *, similarity: float | None) -> context.ContextPassage:
-    """A passage as a reply may cite it: by its number, by its base as the prompt names it, or by its document.
+def prompt_passage(
+    passage: Passage, number: int, *, address: str, index: int = 0, is_response: bool = False
+) -> PromptPassage:
+    """A passage as a prompt under headings has it. A reply may cite it by its number, by its base, or by its document.
 
     Args:
         passage: a passage of a named base.
+        number: its number in the prompt.
+        address: the address of the gateway that shows it; empty for none.
         index: its place among the passages of its base, from 1; 0 if the base has no others.
-        similarity: its cosine similarity to the question; None if it was not compared.
+        is_response: whether it is the response of an HTTP call.
     """
     document = context.citation_of(library_passage(passage))
-    return context.ContextPassage(
+    name = SourceName.of(passage.metadata, passage.base)
+    return PromptPassage(
         id=passage.id,
         text=passage.text,
         metadata={"url": document, **passage.metadata} if passage.metadata else {},
-        similarity=similarity,
+        similarity=None if is_response else passage.cosine,
         citation=f"{passage.base}#{index}" if index else passage.base,
-        number=0,
+        number=number,
         tokens=context.estimate_tokens(passage.text),
         collection=passage.base,
+        title=name.title,
+        url=name.url or address,
+        is_response=is_response,
     )
+
+
+def named(passage: context.ContextPassage, *, address: str) -> PromptPassage:
+    """A passage of a prompt with numbered sources, with its title and its address.
+
+    Args:
+        passage: the passage as the library has selected it.
+        address: the address of the gateway that shows it.
+    """
+    name = SourceName.of(passage.metadata, passage.citation)
+    fields = {field: getattr(passage, field) for field in passage.__struct_fields__}
+    return PromptPassage(**fields, title=name.title, url=name.url or address)

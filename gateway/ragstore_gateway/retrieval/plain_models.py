@@ -33,7 +33,14 @@ def plain_assistant(settings: Settings) -> Assistant:
         rag_defaults=RagDefaults(max_results=settings.rag_top_k, min_score=(1 + settings.rag_similarity_threshold) / 2),
         diversity=settings.rag_diversity or None,
     )
-    return Assistant(name="", workflow=list(settings.collections), prompt_style="sources", tasks=[task])
+    return Assistant(
+        name="",
+        workflow=list(settings.collections),
+        prompt_style="sources",
+        # The flow that plain models follow has no system message without passages.
+        empty_context="silent",
+        tasks=[task],
+    )
 
 
 class PlainModel(AssistantModel):

@@ -22,6 +22,7 @@ from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.hybrid_search import CollectionSearch, HybridSearch, candidates_of
 from ragstore_gateway.retrieval.question import Question
+from ragstore_gateway.retrieval.visible_search import FoundChunks
 
 if TYPE_CHECKING:
     from ragstore_client import Where
@@ -76,6 +77,7 @@ class BaseResult:
         failure: the error itself, if it is one of the gateway's.
         is_missing: whether there is nothing to search: no document was ingested, or the collection does not exist.
         model: the model of the vectors; empty for an unknown one.
+        below: passages whose relevance is less than the minimum, the most relevant one first, without their texts.
         fetched: the number of passages that were searched for, if that is more than the search says.
     """
 
@@ -85,6 +87,7 @@ class BaseResult:
     failure: ServiceError | None = None
     is_missing: bool = False
     model: str = ""
+    below: Sequence[Passage] = ()
     fetched: int = 0
 
     @property
@@ -168,6 +171,22 @@ class KnowledgeRetriever:
             give_back(estimate - BYTES_PER_CHARACTER * characters)
         return results
 
+    async def passage(self, base: Configuration[KnowledgeBase], id: str) -> Passage | None:
+        """Read a passage by its id.
+
+        Returns:
+            The passage; None if searches do not find it any more.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            ServiceError: the engine failed.
+        """
+        collection = await self._collection(base)
+        if collection is None or collection.dimension is None:
+            return None
+        found = await self._hybrid.passage(base, collection, self._collections.open(collection), id)
+        return None if found is None else replace(found, base=base.body.name)
+
     async def _search(self, question: Question, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
         vectors = _Vectors(question)
         tasks = [asyncio.create_task(self._result(vectors, query), name="search-base") for query in queries]
@@ -201,14 +220,14 @@ class KnowledgeRetriever:
 
     async def _found(self, vectors: _Vectors, query: BaseQuery) -> BaseResult:
         collection = await self._collection(query.base)
-        passages: Sequence[Passage] = ()
+        found = FoundChunks((), ())
         model = ""
         for _ in range(MAX_SWITCHES):
             if collection is None or collection.dimension is None:
                 return BaseResult(query, is_missing=True)
             embedder = self._collections.embedder(collection)
             model = embedder.name
-            passages = await self._visible_passages(
+            found = await self._visible_passages(
                 await vectors.of(embedder), vectors.question.keywords, query, collection
             )
             current = await self._collection(query.base)
@@ -216,8 +235,10 @@ class KnowledgeRetriever:
             if current is None or current.id == collection.id:
                 break
             collection = current
-        named = [replace(each, base=query.base.body.name) for each in passages]
-        return BaseResult(query, named, model=model)
+        name = query.base.body.name
+        named = [replace(each, base=name) for each in found.visible]
+        below = [replace(each, base=name, text="") for each in found.below]
+        return BaseResult(query, named, model=model, below=below)
 
     async def _collection(self, base: Configuration[KnowledgeBase]) -> Collection | None:
         """The collection that searches of a base use."""
@@ -227,7 +248,7 @@ class KnowledgeRetriever:
 
     async def _visible_passages(
         self, vector: Vector, keywords: str, query: BaseQuery, collection: Collection
-    ) -> Sequence[Passage]:
+    ) -> FoundChunks:
         found = await self._hybrid.search(
             CollectionSearch(
                 collection,
@@ -242,4 +263,4 @@ class KnowledgeRetriever:
             )
         )
         self._strays.report(collection, vector, found.invisible)
-        return found.visible
+        return found

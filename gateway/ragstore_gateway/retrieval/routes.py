@@ -1,13 +1,14 @@
-"""`POST /ragstore/rags/ID/query`: a search of one knowledge base."""
+"""A search of one knowledge base, and the passages that it finds, by their ids."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from litestar import Request, post
+from litestar import MediaType, Request, get, post
 from litestar.di import NamedDependency
 from litestar.params import PathParameter, SkipValidation
+from litestar.types import ControllerRouterHandler
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.filters import where as language
@@ -25,6 +26,7 @@ from ragstore_gateway.errors import (
     EmbeddingRateLimited,
     EmbeddingTimeout,
     ModelUnavailable,
+    PassageNotFound,
     RetrievalFailed,
     SecretUnavailable,
     StoreUnavailable,
@@ -32,6 +34,7 @@ from ragstore_gateway.errors import (
 from ragstore_gateway.keys import READER
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
+from ragstore_gateway.retrieval.source_names import SourceName
 from ragstore_gateway.settings import Settings
 
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
@@ -47,6 +50,15 @@ QUERY_ERRORS = (
     EmbeddingTimeout,
     ModelUnavailable,
     RetrievalFailed,
+    SecretUnavailable,
+    StoreUnavailable,
+)
+
+PASSAGE_ERRORS = (
+    ConfigurationNotFound,
+    PassageNotFound,
+    DatabaseUnavailable,
+    ModelUnavailable,
     SecretUnavailable,
     StoreUnavailable,
 )
@@ -120,3 +132,33 @@ async def query_knowledge_base(
             for passage in result.passages
         ]
     )
+
+
+@get(
+    "/ragstore/rags/{id:str}/passages/{passage_id:str}",
+    media_type=MediaType.TEXT,
+    opt={**READER, ERRORS: PASSAGE_ERRORS},
+    operation_id="readPassage",
+    summary="Read a passage",
+    tags=["knowledge bases"],
+)
+async def read_passage(
+    id: Annotated[str, PathParameter(description="Id of the knowledge base.")],
+    passage_id: Annotated[str, PathParameter(description="Id of the passage.")],
+    knowledge_bases: BasesDependency,
+    retriever: RetrieverDependency,
+) -> str:
+    """The document of a passage, its page or heading, and its text, as a browser shows it.
+
+    Citations of documents without an address of their own have this address. A passage has gone, 404, when its document
+    is deleted, replaced or indexed again.
+    """
+    base = await knowledge_bases.read(id)
+    passage = await retriever.passage(base, passage_id)
+    if passage is None:
+        raise PassageNotFound("There is no such passage any more")
+    return f"{SourceName.of(passage.metadata, passage.base).title}\n\n{passage.text}"
+
+
+ROUTES: Final[list[ControllerRouterHandler]] = [query_knowledge_base, read_passage]
+"""The routes of searches."""

@@ -1,5 +1,8 @@
 """The prompt style `sources`: numbered sources in the last user message, one passage of each.
 
+The sources of plain models are named by their URLs, as the example of the flow has it, and the sources of assistants by
+document, page or heading, and link.
+
 Source: the retrieval flow of a local assistant. The nearest sources are chosen, their order may be made diverse, and
 what fits is numbered.
 """
@@ -10,12 +13,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from msgspec import structs
+
 from ragstore_client.context import Budget, ContextPassage, Numbered, select
+from ragstore_gateway.configurations.assistant import Assistant
+from ragstore_gateway.conversations.step import Fate
 from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, Passage
 from ragstore_gateway.retrieval.library_passages import library_passage
+from ragstore_gateway.retrieval.source_names import SourceName, one_line, without_path
 from ragstore_gateway.settings import Settings
 
-STYLE: Final = Numbered()
+
+class PlainSources(Numbered, frozen=True, kw_only=True):
+    """Sources that are named by their URLs, or else by their citations; with the page of a document that has pages."""
+
+    def parts(self, passage: ContextPassage) -> list[str]:
+        """A block with the number, the name and the text, and an item of the list."""
+        url = passage.metadata.get("url")
+        name = without_path(one_line(url if isinstance(url, str) and url else passage.citation))
+        place = SourceName.of(passage.metadata, name).place if "page_number" in passage.metadata else ""
+        return _parts(self, passage, f"{name}, {place}" if place else name)
+
+
+class NamedSources(Numbered, frozen=True, kw_only=True):
+    """Sources that are named by document, page or heading, and link."""
+
+    def parts(self, passage: ContextPassage) -> list[str]:
+        """A block with the number, the name and the text, and an item of the list."""
+        return _parts(self, passage, SourceName.of(passage.metadata, passage.citation).label)
+
+
+def _parts(style: Numbered, passage: ContextPassage, name: str) -> list[str]:
+    source = f"[{passage.number}] {name}"
+    return [f"Source {source}\n{style.escape(passage.text)}\n\n", f"- {source}\n"]
+
+
+PLAIN: Final = PlainSources()
+NAMED: Final = NamedSources()
 
 CUT_MARK: Final = "\n...\n"
 """End of a passage that was cut."""
@@ -29,11 +63,13 @@ class SourceLimits:
         max_sources: maximum number of sources.
         max_characters: maximum number of characters of a passage; a longer one is cut.
         token_budget: maximum number of tokens of all passages.
+        max_context_characters: maximum number of characters of all passages, with their names; None for none.
     """
 
     max_sources: int
     max_characters: int
     token_budget: int
+    max_context_characters: int | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> SourceLimits:
@@ -41,7 +77,12 @@ class SourceLimits:
         return cls(settings.rag_max_sources, settings.rag_max_characters, settings.rag_token_budget)
 
 
-def nearest_sources(passages: Sequence[Passage], count: int) -> list[Passage]:
+def style_of(assistant: Assistant) -> Numbered:
+    """The form of the prompts of an assistant. A plain model has no name."""
+    return NAMED if assistant.name else PLAIN
+
+
+def nearest_sources(passages: Sequence[Passage], count: int) -> tuple[list[Passage], list[tuple[Passage, Fate]]]:
     """The best passage of each of the nearest sources, the best one first.
 
     A source is a URL, or else a document, or else a passage. A text that several of these passages have counts once.
@@ -49,34 +90,89 @@ def nearest_sources(passages: Sequence[Passage], count: int) -> list[Passage]:
     Args:
         passages: the passages of all bases.
         count: maximum number of sources.
+
+    Returns:
+        The passages, and the other ones with the reason why they are not among these.
     """
-    best: dict[tuple[object, ...], Passage] = {}
-    for each in sorted(passages, key=lambda each: each.place):
-        best.setdefault(_source(each), each)
+    sources: set[tuple[object, ...]] = set()
     texts: set[str] = set()
-    unique: list[Passage] = []
-    for each in best.values():
-        text = " ".join(each.text.split())
-        if text not in texts:
-            unique.append(each)
+    nearest: list[Passage] = []
+    others: list[tuple[Passage, Fate]] = []
+    for each in sorted(passages, key=lambda each: each.place):
+        source, text = _source(each), written_once(each)
+        if source in sources:
+            others.append((each, "same_source"))
+            continue
+        if text in texts:
+            others.append((each, "duplicate"))
+        elif len(nearest) == count:
+            others.append((each, "ranked_away"))
+        else:
+            nearest.append(each)
+        sources.add(source)
         texts.add(text)
-    return unique[:count]
+    return nearest, others
 
 
-def fitting_sources(passages: Sequence[Passage], limits: SourceLimits) -> tuple[list[Passage], list[ContextPassage]]:
+def without_repetitions(passages: Sequence[Passage]) -> tuple[list[Passage], list[tuple[Passage, Fate]]]:
+    """The passages in their order, each text once: the text of the best one. And the others, with the reason."""
+    best: dict[str, Passage] = {}
+    for each in sorted(passages, key=lambda each: each.place):
+        best.setdefault(written_once(each), each)
+    kept = {id(each) for each in best.values()}
+    return [each for each in passages if id(each) in kept], [
+        (each, "duplicate") for each in passages if id(each) not in kept
+    ]
+
+
+def written_once(passage: Passage) -> str:
+    """The text of a passage by which equal ones are recognised."""
+    return " ".join(passage.text.split())
+
+
+def fitting_sources(
+    passages: Sequence[Passage], limits: SourceLimits, style: Numbered, first: int = 1
+) -> tuple[list[Passage], list[ContextPassage]]:
     """The passages that fit into a prompt, in their order.
 
     Args:
         passages: one passage of each source.
+        style: the form of the prompt.
+        first: number of the first passage.
 
     Returns:
-        The passages, and the same passages as the prompt has them, numbered from 1.
+        The passages, and the same passages as the prompt has them, numbered.
     """
     by_id = {(each.base, each.id): each for each in passages}
     cut = [library_passage(replace(each, text=_cut(each.text, limits.max_characters))) for each in passages]
     budget = Budget(token_budget=limits.token_budget, max_passages=len(passages), max_sources=limits.max_sources)
-    selected = select(cut, style=STYLE, budget=budget)
-    return [by_id[passage.collection or "", passage.id] for passage in selected], selected
+    selected = select(cut, style=style, budget=budget)
+    if limits.max_context_characters is not None:
+        selected = _within(selected, limits.max_context_characters, style)
+    numbered = [structs.replace(each, number=number) for number, each in enumerate(selected, first)]
+    return [by_id[each.collection or "", each.id] for each in numbered], numbered
+
+
+def _within(passages: Sequence[ContextPassage], max_characters: int, style: Numbered) -> list[ContextPassage]:
+    """The passages that fit into a number of characters. Only a best passage that alone is too large is cut."""
+    kept: list[ContextPassage] = []
+    left = max_characters
+    for each in passages:
+        size = sum(map(len, style.parts(each)))
+        if size <= left:
+            kept.append(each)
+            left -= size
+    if not kept and passages:
+        best = passages[0]
+        while (excess := sum(map(len, style.parts(best))) - max_characters) > 0:
+            end = (
+                len(best.text.removesuffix(CUT_MARK)) - excess - (0 if best.text.endswith(CUT_MARK) else len(CUT_MARK))
+            )
+            if end <= 0:
+                return []
+            best = structs.replace(best, text=best.text[:end] + CUT_MARK)
+        kept.append(best)
+    return kept
 
 
 def _source(each: Passage) -> tuple[object, ...]:

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
 
 from ragstore.kit.errors import ServiceError
 from ragstore_client import RagstoreError
-from ragstore_client.context import ContextPassage
+from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.configurations.assistant import Assistant, Task
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
-from ragstore_gateway.conversations.step import HttpCallTrace, KnowledgeBaseTrace, PassageTrace, TaskTrace
+from ragstore_gateway.conversations.step import Fate, HttpCallTrace, KnowledgeBaseTrace, PassageTrace, TaskTrace
 from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, MAX_PASSAGES, Passage
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.context import (
     RELEVANT_CONTEXT,
     SEARCH_RESULTS,
+    ContextBudget,
     fit,
     formatted,
     search_results,
+    search_results_label,
 )
 from ragstore_gateway.retrieval.http_calls import HttpCallFailed, HttpCalls
-from ragstore_gateway.retrieval.library_passages import cited
+from ragstore_gateway.retrieval.library_passages import named, prompt_passage
+from ragstore_gateway.retrieval.passage_address import passage_path
 from ragstore_gateway.retrieval.question import MIN_COSINE, Question
 from ragstore_gateway.retrieval.ranking import Ranking, capped
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
-from ragstore_gateway.retrieval.source_prompt import STYLE, SourceLimits, fitting_sources, nearest_sources
+from ragstore_gateway.retrieval.source_prompt import (
+    NAMED,
+    SourceLimits,
+    fitting_sources,
+    nearest_sources,
+    style_of,
+    without_repetitions,
+)
 from ragstore_gateway.retrieval.workflow import TaskSearch, searches_of
 
 BASE_MISSING: Final = "configuration_not_found"
@@ -50,13 +59,13 @@ class TaskContext:
     Attributes:
         trace: how it came about.
         text: the end of the system message; empty if nothing was found.
-        passages: the passages in the text. Their numbers are not set yet.
+        passages: the passages in the text, with their numbers.
         is_missing: whether there is nothing to search in any of its bases.
     """
 
     trace: TaskTrace
     text: str = ""
-    passages: Sequence[ContextPassage] = ()
+    passages: Sequence[PromptPassage] = ()
     is_missing: bool = False
 
 
@@ -110,25 +119,21 @@ class TaskRetrieval:
             calling = [
                 group.create_task(self._call(assistant, task, question.text, deadline)) for task in assistant.tasks
             ]
-        results = {id(result.query): result for result in _related(question, searching.result())}
+        results = {id(result.query): result for result in searching.result()}
         seen: set[tuple[str, str]] = set()
-        found = [_new(own, results, seen) for own in searches]
-        return list(
-            await asyncio.gather(
-                *(
-                    self._context(
-                        assistant,
-                        task,
-                        question.text,
-                        own,
-                        None if search is None else list(search),
-                        call.result(),
-                        deadline,
-                    )
-                    for task, own, search, call in zip(assistant.tasks, found, searches, calling, strict=True)
-                )
-            )
-        )
+        found = [_found(own, results, question, seen) for own in searches]
+        choosing = [
+            self._chosen(assistant, task, question.text, own, deadline)
+            for task, own in zip(assistant.tasks, found, strict=True)
+        ]
+        contexts: list[TaskContext] = []
+        number = 1
+        for task, own, choice, call in zip(
+            assistant.tasks, found, await asyncio.gather(*choosing), calling, strict=True
+        ):
+            contexts.append(self._context(assistant, task, own, choice, call.result(), number))
+            number += len(contexts[-1].passages)
+        return contexts
 
     async def _search(
         self,
@@ -173,19 +178,35 @@ class TaskRetrieval:
             _log.error("httpCall failed", error=type(error).__name__)
             return _Call(name, error="failed")
 
-    async def _context(
+    async def _chosen(
+        self, assistant: Assistant, task: Task, question: str, found: _Found, deadline: float
+    ) -> tuple[list[Passage], bool]:
+        """The passages for a context in their order, and whether a ranking gave it."""
+        passages = found.passages
+        limits = {each.name: each.max_results for each in found.searches or ()}
+        if assistant.prompt_style == "sources":
+            passages, others = nearest_sources(passages, max(limits.values(), default=0))
+        else:
+            passages, others = without_repetitions(passages)
+        found.leave_out(others)
+        models = {result.model for result in found.results.values() if result.passages}
+        return await self._ranked(
+            task, question, passages, limits=limits, same_model=len(models) < 2, deadline=deadline
+        )
+
+    def _context(
         self,
         assistant: Assistant,
         task: Task,
-        question: str,
-        results: Mapping[str, BaseResult],
-        searches: Sequence[TaskSearch] | None,
+        found: _Found,
+        choice: tuple[list[Passage], bool],
         call: _Call | None,
-        deadline: float,
+        first: int,
     ) -> TaskContext:
-        """The context of one task."""
+        """The context of one task, whose passages have the numbers from `first` on."""
+        chosen, ranked = choice
         text = ""
-        passages: list[ContextPassage] = []
+        passages: list[PromptPassage] = []
         http_call = None
         if call is not None:
             shown = search_results(call.text, task.max_rag_context_chars) if call.text else ""
@@ -193,29 +214,32 @@ class TaskRetrieval:
             if call.error:
                 http_call = HttpCallTrace(http_call=call.name, error=call.error)
             if shown:
-                text = SEARCH_RESULTS + shown
-                passages.append(cited(Passage(call.name, shown, 1.0, {}, base=call.name), 0, similarity=None))
-        given = searches or ()
-        found = [each for search in given if search.name in results for each in results[search.name].passages]
-        limits = {each.name: each.max_results for each in given}
-        models = {result.model for result in results.values() if result.passages}
-        order = partial(self._ranked, task, question, limits=limits, same_model=len(models) < 2, deadline=deadline)
+                text = SEARCH_RESULTS + search_results_label(call.name, first) + shown
+                response = Passage(call.name, shown, 1.0, {}, base=call.name)
+                passages.append(prompt_passage(response, first, address="", is_response=True))
+        number = first + len(passages)
+        tokens = task.max_rag_context_tokens or self._limits.token_budget
         if assistant.prompt_style == "sources":
-            chosen, _ = await order(nearest_sources(found, max(limits.values(), default=0)))
-            used, selected = fitting_sources(chosen, self._limits)
-            passages += selected
+            style = style_of(assistant)
+            limits = self._limits
+            if style is NAMED:
+                limits = replace(limits, token_budget=tokens, max_context_characters=task.max_rag_context_chars)
+            used, selected = fitting_sources(chosen, limits, style, number)
+            passages += [named(each, address=found.address(each.collection or "", each.id)) for each in selected]
             text = ""
-            context = STYLE.context(passages)
+            context = style.context(passages)
         else:
-            chosen, ranked = await order(found)
-            used = fit(chosen, task.max_rag_context_chars, ranked=ranked)
+            used = fit(chosen, ContextBudget(task.max_rag_context_chars, tokens), ranked=ranked, first=number)
             if used:
-                text += RELEVANT_CONTEXT + formatted(used)
-            passages += _under_headings(used)
+                text += RELEVANT_CONTEXT + formatted(used, number)
+            passages += _under_headings(used, found, number)
             context = text.strip()
-        traces = None if searches is None else [_trace(each, results.get(each.name), chosen, used) for each in searches]
+        numbers = {(each.collection, each.id): each for each in passages if not each.is_response}
+        traces = None
+        if found.searches is not None:
+            traces = [_trace(each, found, chosen, numbers) for each in found.searches]
         trace = TaskTrace(task=task.id, knowledge_bases=traces, http_call=http_call, context=context)
-        is_missing = http_call is None and all(result.is_missing for result in results.values())
+        is_missing = http_call is None and all(result.is_missing for result in found.results.values())
         return TaskContext(trace, text, passages, is_missing)
 
     async def _ranked(
@@ -258,56 +282,109 @@ def too_few_sources(searches: Sequence[TaskSearch], results: Mapping[int, BaseRe
     queries = [search.query for search in searches if search.query is not None]
     found = [each for query in queries for each in results[id(query)].passages]
     wanted = max((search.max_results for search in searches), default=0)
-    if len(nearest_sources(found, wanted)) >= wanted:
+    if len(nearest_sources(found, wanted)[0]) >= wanted:
         return []
     return [query for query in queries if results[id(query)].may_have_more]
 
 
-def _related(question: Question, results: Sequence[BaseResult]) -> Sequence[BaseResult]:
-    """The results. For a short question, they have no passages, unless one of them is similar to it."""
-    best = max((passage.cosine for result in results for passage in result.passages), default=1.0)
-    if not question.is_short or best >= MIN_COSINE:
-        return results
-    return [replace(result, passages=()) for result in results]
+@dataclass
+class _Found:
+    """The candidates that the searches of a task have found.
+
+    Attributes:
+        searches: the searches; None if the task searches no knowledge base.
+        results: their results, by the name of the base.
+        passages: the candidates for the context.
+        left_out: the other candidates, and why they are none.
+    """
+
+    searches: Sequence[TaskSearch] | None
+    results: dict[str, BaseResult] = field(default_factory=dict)
+    passages: list[Passage] = field(default_factory=list)
+    left_out: list[tuple[Passage, Fate]] = field(default_factory=list)
+
+    def leave_out(self, others: Iterable[tuple[Passage, Fate]]) -> None:
+        """Add candidates that cannot be in the context."""
+        self.left_out += others
+
+    def address(self, base: str, passage_id: str) -> str:
+        """The path of the gateway that shows a passage of a base."""
+        return passage_path(self.results[base].query.base.id, passage_id)
 
 
-def _new(
-    searches: Sequence[TaskSearch] | None, results: Mapping[int, BaseResult], seen: set[tuple[str, str]]
-) -> dict[str, BaseResult]:
-    """The results of a task's searches by base, without passages that an earlier task has found."""
-    own: dict[str, BaseResult] = {}
+def _found(
+    searches: Sequence[TaskSearch] | None,
+    results: Mapping[int, BaseResult],
+    question: Question,
+    seen: set[tuple[str, str]],
+) -> _Found:
+    """The candidates that the searches of a task have found.
+
+    Args:
+        results: the results, by the identity of the search.
+        question: the question. For a short one there are no candidates, unless a passage of any task is similar to it.
+        seen: the ids of the candidates of earlier tasks, by base. Those of this task are added.
+    """
+    found = _Found(searches)
+    best = max((passage.cosine for result in results.values() for passage in result.passages), default=1.0)
+    is_unrelated = question.is_short and best < MIN_COSINE
     for search in searches or ():
         if search.query is None:
             continue
         result = results[id(search.query)]
-        base = search.query.base.id
-        passages = [passage for passage in result.passages if (base, passage.id) not in seen]
-        seen.update((base, passage.id) for passage in passages)
-        own[search.name] = replace(result, passages=passages)
-    return own
+        found.results[search.name] = result
+        for each in result.passages:
+            key = search.query.base.id, each.id
+            if is_unrelated:
+                found.left_out.append((each, "unrelated"))
+            elif key in seen:
+                found.left_out.append((each, "duplicate"))
+            else:
+                found.passages.append(each)
+            seen.add(key)
+        found.leave_out((each, "below_min_score") for each in result.below)
+    return found
 
 
-def _under_headings(used: Sequence[Passage]) -> list[ContextPassage]:
+def _under_headings(used: Sequence[Passage], found: _Found, first: int) -> list[PromptPassage]:
     """The passages of a context as a reply may cite them."""
     counts: dict[str, int] = {}
-    passages: list[ContextPassage] = []
-    for each in used:
+    passages: list[PromptPassage] = []
+    for number, each in enumerate(used, first):
         counts[each.base] = counts.get(each.base, 0) + 1
-        passages.append(cited(each, counts[each.base], similarity=each.cosine))
+        address = found.address(each.base, each.id)
+        passages.append(prompt_passage(each, number, address=address, index=counts[each.base]))
     return passages
 
 
 def _trace(
-    search: TaskSearch, result: BaseResult | None, chosen: Sequence[Passage], used: Sequence[Passage]
+    search: TaskSearch,
+    found: _Found,
+    chosen: Sequence[Passage],
+    used: Mapping[tuple[str | None, str], PromptPassage],
 ) -> KnowledgeBaseTrace:
-    """The trace of a search."""
+    """The trace of a search.
+
+    Args:
+        chosen: the passages of all bases that were ranked for the context.
+        used: the passages of the prompt, by base and id.
+    """
+    result = found.results.get(search.name)
     if search.query is None or result is None:
         return KnowledgeBaseTrace(kb=search.name, error=BASE_MISSING)
     base = search.query.base
     if result.error:
         return KnowledgeBaseTrace(kb=search.name, id=base.id, version=base.version, error=result.error)
-    in_context = {each.id for each in used if each.base == search.name}
-    found = [each for each in chosen if each.base == search.name]
+    own = [each for each in chosen if each.base == search.name]
+    known = {each.id for each in own}
+    left_out = [(each, fate) for each, fate in found.left_out if each.base == search.name]
+    known |= {each.id for each, _ in left_out}
+    away = [each for each in found.passages if each.base == search.name and each.id not in known]
+    candidates: list[tuple[Passage, Fate]] = [
+        *((each, _fate(each, used.get((each.base, each.id)))) for each in own),
+        *((each, "ranked_away") for each in away),
+        *left_out,
+    ]
     return KnowledgeBaseTrace(
         kb=search.name,
         id=base.id,
@@ -316,14 +393,25 @@ def _trace(
         store_type=base.body.store_type,
         max_results=search.max_results,
         min_score=search.query.min_score,
-        retrieved_count=len(found),
-        passages=[
-            PassageTrace(
-                each.id,
-                round(each.relevance, 6),
-                str(each.metadata.get(DOCUMENT_KEY, "")),
-                each.id not in in_context,
-            )
-            for each in found
-        ],
+        retrieved_count=len(own),
+        passages=[_passage_trace(each, fate, used.get((each.base, each.id))) for each, fate in candidates],
+    )
+
+
+def _fate(passage: Passage, used: PromptPassage | None) -> Fate:
+    """The fate of a passage that was ranked for the context."""
+    if used is None:
+        return "no_room"
+    return "context" if used.text == passage.text else "cut"
+
+
+def _passage_trace(passage: Passage, fate: Fate, used: PromptPassage | None) -> PassageTrace:
+    is_used = used is not None and fate in ("context", "cut")
+    return PassageTrace(
+        passage.id,
+        round(passage.relevance, 6),
+        fate,
+        str(passage.metadata.get(DOCUMENT_KEY, "")),
+        used.number if used is not None and is_used else 0,
+        fate == "no_room",
     )

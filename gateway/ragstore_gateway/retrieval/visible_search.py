@@ -49,10 +49,12 @@ class FoundChunks:
     Attributes:
         visible: chunks of visible revisions, by descending score.
         invisible: the others.
+        below: visible chunks whose relevance is less than the minimum of the search, by descending relevance.
     """
 
     visible: Sequence[Passage]
     invisible: Sequence[Passage]
+    below: Sequence[Passage] = ()
 
 
 class VisibleSearch:

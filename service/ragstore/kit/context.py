@@ -67,15 +67,17 @@ class RequestContext:
         backend: time spent in the backend.
         audit: record for the audit log.
         error: the error that it got as its response, if any.
+        facts: further fields of its log line. They are no content.
     """
 
-    __slots__ = ("audit", "backend", "error", "request_id")
+    __slots__ = ("audit", "backend", "error", "facts", "request_id")
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self.backend = BackendTimer()
         self.audit = AuditRecord()
         self.error: ServiceError | None = None
+        self.facts: dict[str, str | int] = {}
 
 
 _request: ContextVar[RequestContext | None] = ContextVar("request", default=None)
@@ -172,6 +174,17 @@ def record_error(error: ServiceError) -> None:
     request = _request.get()
     if request is not None:
         request.error = error
+
+
+def record_facts(**facts: str | int) -> None:
+    """Add fields to the log line of the request in progress.
+
+    Args:
+        facts: names and counts; never content.
+    """
+    request = _request.get()
+    if request is not None:
+        request.facts.update(facts)
 
 
 def record_denied(resource: str) -> None:

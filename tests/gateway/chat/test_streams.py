@@ -9,10 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from ragstore.kit.time_slices import run_whole
-from ragstore_client.context import ContextPassage
 from ragstore_gateway.chat.citations import (
     MAX_ANNOTATIONS,
     MAX_CHARACTERS,
@@ -22,14 +21,15 @@ from ragstore_gateway.chat.citations import (
 )
 from ragstore_gateway.chat.completion import completed, renamed
 from ragstore_gateway.chat.event_stream import MAX_EVENT_BYTES, EventStream
+from ragstore_gateway.chat.prompt_passage import PromptPassage
 from tests.gateway.chat.test_rag import KETTLE, QUESTION
 from tests.support.call_counts import counted_calls
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, completion, delta, stream_of
 from tests.support.hangs import ends
 
 PASSAGES = [
-    ContextPassage(id="a", text="x", metadata={"url": "https://e.example/a"}, citation="a", number=1, tokens=1),
-    ContextPassage(id="b", text="y", metadata={"url": "https://e.example/b"}, citation="b", number=2, tokens=1),
+    PromptPassage(id=name, text="x", url=f"https://e.example/{name}", title=name, citation=name, number=n, tokens=1)
+    for n, name in ((1, "a"), (2, "b"))
 ]
 
 
@@ -47,8 +47,10 @@ def data_of(event: str) -> Any:
 class Rewriter:
     """An `EventStream` that does its work in one step."""
 
-    def __init__(self, passages: Sequence[ContextPassage], *, annotate: bool, debug: dict[str, object] | None) -> None:
-        self._stream = EventStream(Raw(b'"rag/m"'), passages, annotate=annotate, debug=debug)
+    def __init__(
+        self, passages: Sequence[PromptPassage], *, annotate: bool, debug: dict[str, object] | None, **more: bool
+    ) -> None:
+        self._stream = EventStream(Raw(b'"rag/m"'), passages, annotate=annotate, debug=debug, **more)
 
     def feed(self, chunk: bytes) -> bytes:
         return b"".join(self._stream.feed(chunk))
@@ -62,9 +64,13 @@ class Rewriter:
 
 
 def rewriter(
-    passages: Sequence[ContextPassage] = PASSAGES, *, annotate: bool = True, debug: dict[str, object] | None = None
+    passages: Sequence[PromptPassage] = PASSAGES,
+    *,
+    annotate: bool = True,
+    debug: dict[str, object] | None = None,
+    **more: bool,
 ) -> Rewriter:
-    return Rewriter(passages, annotate=annotate, debug=debug)
+    return Rewriter(passages, annotate=annotate, debug=debug, **more)
 
 
 def test_every_chunk_carries_the_requested_model(http: httpx.Client) -> None:
@@ -254,11 +260,10 @@ def test_the_steps_of_a_large_chunk_are_bounded(chunk: bytes) -> None:
 
 def test_a_file_that_is_cited_often_has_a_maximum_of_annotations() -> None:
     passages = [
-        ContextPassage(id=f"{n}", text="", metadata={"url": "u" * 100_000}, citation=f"a.md#{n}", number=n, tokens=1)
-        for n in range(1, 101)
+        PromptPassage(id=f"{n}", text="", title="a.md", citation=f"a.md#{n}", number=n, tokens=1) for n in range(1, 101)
     ]
     text = rewriter(passages).feed(delta("[a.md]" * 500, finish="stop"))
-    assert text.count(b'"url":"a.md#') == MAX_ANNOTATIONS
+    assert text.count(b'"url":"a.md"') == MAX_ANNOTATIONS
     assert len(text) < 500_000
 
 
@@ -298,3 +303,57 @@ def test_an_incomplete_last_event_is_not_joined_with_the_error(http: httpx.Clien
     upstream.off("broken")
     assert received[-2] == 'data: {"cut'
     assert received[-1].startswith("event: error\n")
+
+
+def deltas(stream: bytes) -> list[dict[str, Any]]:
+    return [data_of(event)["choices"][0]["delta"] for event in stream.decode().split("\n\n")[:-2]]
+
+
+def test_a_list_of_the_cited_sources_ends_the_text_before_the_annotations() -> None:
+    passages = [*PASSAGES, structs.replace(PASSAGES[0], number=3, title="c [x]", url="https://e.example/a b(c)")]
+    text = rewriter(passages, list_sources=True).feed(delta("See [3] and [2][3].") + delta(None, finish="stop") + DONE)
+    *_, listed, annotated, end = deltas(text)
+    assert listed == {
+        "content": "\n\nSources:\n- [2] [b](https://e.example/b)\n- [3] [c \\[x\\]](https://e.example/a%20b%28c%29)"
+    }
+    assert [each["url_citation"]["start_index"] for each in annotated["annotations"]] == [4, 12, 15]
+    assert "content" not in end or not end["content"]
+
+
+@pytest.mark.parametrize("text", ["No source.", "Yes [1].\n\nSources:\n- [1] https://e.example/a", "Invented [9]."])
+def test_a_reply_without_citations_or_with_a_list_of_its_own_gets_none(text: str) -> None:
+    stream = rewriter(list_sources=True, annotate=False).feed(delta(text) + delta(None, finish="stop") + DONE)
+    assert "".join(each.get("content") or "" for each in deltas(stream)) == text
+    content = json.dumps(completion(text)).encode()
+    plain = run_whole(completed(content, Raw(b'"m"'), PASSAGES, annotate=False, debug=None, list_sources=True))
+    assert json.loads(plain)["choices"][0]["message"]["content"] == text
+
+
+def test_each_choice_of_a_plain_response_gets_a_list_of_its_own() -> None:
+    body = completion("Yes [1].")
+    body["choices"].append({"index": 1, "message": {"role": "assistant", "content": "No [2]."}})
+    changed = run_whole(
+        completed(json.dumps(body).encode(), Raw(b'"m"'), PASSAGES, annotate=False, debug=None, list_sources=True)
+    )
+    assert [each["message"]["content"] for each in json.loads(changed)["choices"]] == [
+        "Yes [1].\n\nSources:\n- [1] [a](https://e.example/a)",
+        "No [2].\n\nSources:\n- [2] [b](https://e.example/b)",
+    ]
+
+
+def test_the_last_delta_has_the_passages_once() -> None:
+    stream = rewriter(annotate=False, show_passages=True)
+    found = deltas(stream.feed(delta("Yes.") + delta(None, finish="stop") + DONE))
+    assert [each["passages"] for each in found if "passages" in each] == [
+        [
+            {"number": 1, "title": "a", "base": "", "url": "https://e.example/a", "id": "a", "text": "x"},
+            {"number": 2, "title": "b", "base": "", "url": "https://e.example/b", "id": "b", "text": "x"},
+        ]
+    ]
+
+
+def test_a_stream_without_passages_shows_an_empty_list_of_them() -> None:
+    stream = rewriter([], debug={}, show_passages=True)
+    text = stream.feed(delta("Yes [1].") + delta(None, finish="stop") + DONE)
+    assert b'"passages":[]' in text
+    assert b"invented" not in text

@@ -20,7 +20,7 @@ def step(number: int = 0, conversation: str = "c-1", **fields: Any) -> Step:
         max_results=5,
         min_score=0.6,
         retrieved_count=1,
-        passages=[PassageTrace(f"p{number}", 0.7312, "d1")],
+        passages=[PassageTrace(f"p{number}", 0.7312, "context", "d1", 1)],
     )
     task = TaskTrace(
         task="answer",

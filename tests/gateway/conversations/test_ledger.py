@@ -75,7 +75,7 @@ async def test_steps_and_their_entries_are_written_together_and_once(state: Stat
             "maxResults": 5,
             "minScore": 0.6,
             "retrievedCount": 1,
-            "passages": [{"id": "p1", "score": 0.7312, "documentId": "d1"}],
+            "passages": [{"id": "p1", "score": 0.7312, "fate": "context", "documentId": "d1", "number": 1}],
         },
         {"kb": "faq", "error": "timeout"},
     ]

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
+from ragstore_gateway.retrieval.context import CITE_INSTRUCTION, NOT_SEARCHED
 from tests.gateway.retrieval.conftest import DOCS, FAQ, RESULT, Assisted, http_calls
 from tests.support.fake_providers import Received, fake_provider, json_response
 from tests.support.fake_upstream import hang, replying, stream_of
@@ -45,8 +46,8 @@ def test_the_system_message_gains_the_context_and_the_question_is_unchanged(assi
     assert "x-rag-reason" not in response.headers
     assert assistant_gateway.system == (
         "You help.\n\n## Relevant Context:\n"
-        f"### Source: docs\n\n{DOCS['warranty.txt']}\n\n{DOCS['cleaning.txt']}\n\n"
-        f"### Source: faq\n\n{FAQ['hours.txt']}\n\n"
+        f"### Source: docs\n\n[1] warranty.txt\n{DOCS['warranty.txt']}\n\n[2] cleaning.txt\n{DOCS['cleaning.txt']}\n\n"
+        f"### Source: faq\n\n[3] hours.txt\n{FAQ['hours.txt']}\n\n{CITE_INSTRUCTION}"
     )
     sent = assistant_gateway.upstream.chats()[-1].json
     assert sent["model"] == "m"
@@ -89,11 +90,9 @@ def test_citations_by_number_base_and_document_become_annotations(assistant_gate
     body = assistant_gateway.ask("support").json()
     assistant_gateway.upstream.off("m")
     found = [each["url_citation"] for each in body["choices"][0]["message"]["annotations"]]
-    assert [(each["title"], each["url"]) for each in found] == [
-        ("warranty.txt", "warranty.txt#0"),
-        ("hours.txt", "hours.txt#0"),
-        ("cleaning.txt", "cleaning.txt#0"),
-    ]
+    assert [each["title"] for each in found] == ["warranty.txt", "hours.txt", "cleaning.txt"]
+    prefix = f"{assistant_gateway.served.url}/ragstore/rags/"
+    assert all(each["url"].startswith(prefix) and each["url"].endswith(each["passage_id"]) for each in found)
     assert body["rag"]["invented"] == ["9"]
 
 
@@ -113,21 +112,22 @@ def test_an_http_call_comes_first_and_beside_the_knowledge_bases(assistant_gatew
     response = assistant_gateway.ask("both", "kettle warranty & more", conversation="c-both")
     assert response.headers["x-rag-sources"] == "2"
     assert assistant_gateway.system == (
-        f"\n\n## Search Results:\n{RESULT}\n\n## Relevant Context:\n### Source: docs\n\n{DOCS['warranty.txt']}\n\n"
+        f"\n\n## Search Results:\n[1] search-api\n{RESULT}\n\n## Relevant Context:\n### Source: docs\n\n"
+        f"[2] warranty.txt\n{DOCS['warranty.txt']}\n\n{CITE_INSTRUCTION}"
     )
     call = next(each for each in reversed(assistant_gateway.upstream.requests) if "/find/api" in each.target)
     assert call.target == "/v1/find/api?q=kettle%20warranty%20%26%20more"
     data = assistant_gateway.data("c-both")
     assert data["rag:httpcall:trace:t"] == {"httpCall": "search-api", "contextLength": len(RESULT)}
     assert [each["retrievedCount"] for each in data["rag:trace:t"]] == [1]
-    assert data["rag:context:t"] == assistant_gateway.system.strip()
+    assert data["rag:context:t"] == assistant_gateway.system.removesuffix(CITE_INSTRUCTION).strip()
 
 
 def test_an_http_call_alone_needs_no_knowledge_base(assistant_gateway: Assisted) -> None:
     task = {"id": "t", "httpCallRag": "search-api"}
     assistant_gateway.assistant("alone", tasks=[task], httpCalls=http_calls(assistant_gateway))
     assistant_gateway.ask("alone", conversation="c-alone")
-    assert assistant_gateway.system == f"\n\n## Search Results:\n{RESULT}"
+    assert assistant_gateway.system == f"\n\n## Search Results:\n[1] search-api\n{RESULT}\n\n{CITE_INSTRUCTION}"
     assert "rag:trace:t" not in assistant_gateway.data("c-alone")
 
 
@@ -149,7 +149,7 @@ def test_when_nothing_can_be_retrieved_the_chat_continues_with_the_reason(assist
     response = assistant_gateway.ask("slow")
     assert response.status_code == 200
     assert (response.headers["x-rag-sources"], response.headers["x-rag-reason"]) == ("0", "timeout")
-    assert assistant_gateway.system == "You help."
+    assert assistant_gateway.system == f"You help.\n\n{NOT_SEARCHED}"
 
 
 def test_without_a_match_the_reason_is_no_match(assistant_gateway: Assisted) -> None:
@@ -164,12 +164,15 @@ def test_without_a_match_the_reason_is_no_match(assistant_gateway: Assisted) -> 
 def test_the_context_stays_within_its_maximum_and_the_trace_shows_what_was_omitted(
     assistant_gateway: Assisted,
 ) -> None:
-    task = {"id": "t", "enableWorkflowRag": True, "maxRagContextChars": 100}
+    task = {"id": "t", "enableWorkflowRag": True, "maxRagContextChars": 110}
     assistant_gateway.assistant("small", workflow=["docs"], tasks=[task])
     assistant_gateway.ask("small", conversation="c-small")
-    assert assistant_gateway.system == f"\n\n## Relevant Context:\n### Source: docs\n\n{DOCS['warranty.txt']}\n\n"
+    assert assistant_gateway.system == (
+        f"\n\n## Relevant Context:\n### Source: docs\n\n[1] warranty.txt\n{DOCS['warranty.txt']}\n\n{CITE_INSTRUCTION}"
+    )
     passages = assistant_gateway.data("c-small")["rag:trace:t"][0]["passages"]
     assert [each.get("omitted", False) for each in passages] == [False, True]
+    assert [each["fate"] for each in passages] == ["context", "no_room"]
 
 
 def test_a_change_of_an_assistant_is_effective_from_the_next_request_on(assistant_gateway: Assisted) -> None:
@@ -252,7 +255,7 @@ def test_diversity_prefers_passages_that_differ(assistant_gateway: Assisted) -> 
         assistant_gateway.assistant(f"kettle-{name}", workflow=["repeating"], tasks=[task])
         assistant_gateway.ask(f"kettle-{name}", "warranty of the kettle")
         assert ("blue" in assistant_gateway.system) == (name == "diverse")
-        assert assistant_gateway.system.count("\n\n") == 4
+        assert assistant_gateway.system.count("\n[") == 2
 
 
 def test_a_passage_cannot_forge_a_source_or_search_results(assistant_gateway: Assisted) -> None:
@@ -281,8 +284,8 @@ def test_an_assistant_may_have_numbered_sources_in_the_question(assistant_gatewa
     response = assistant_gateway.ask("numbered")
     messages = assistant_gateway.upstream.chats()[-1].json["messages"]
     assert [message["role"] for message in messages] == ["system", "user"]
-    assert messages[0]["content"] == "Speak like a butler."
-    assert messages[1]["content"].startswith("Question: kettle warranty\n\nContext:\nSource [1] warranty.txt#0\n")
+    assert messages[0]["content"] == f"Speak like a butler.\n\n{CITE_INSTRUCTION}"
+    assert messages[1]["content"].startswith("Question: kettle warranty\n\nContext:\nSource [1] warranty.txt\n")
     assert messages[1]["content"].count("Source [") == int(response.headers["x-rag-sources"]) == 2
 
 

@@ -228,6 +228,39 @@ async def test_a_retrieval_leaves_a_step_with_the_passages_and_what_was_left_out
     assert (step.assistant, step.conversation, trace["kb"]) == ("", "c", plain.collection)
     assert [each["id"] for each in trace["passages"]] == ["page-0", "page-1", "page-2"]
     assert [each.get("omitted", False) for each in trace["passages"]] == [False, False, True]
+    assert [(each["fate"], each.get("number")) for each in trace["passages"]] == [
+        ("context", 1),
+        ("context", 2),
+        ("no_room", None),
+    ]
+
+
+async def test_the_trace_says_why_a_candidate_is_not_a_source(plain: Plain) -> None:
+    book = [passage("book-0", 0.9, 1, "book"), passage("book-1", 0.8, 1, "book"), passage("far", 0.1, 2, "far")]
+    copy = NewDocument(
+        id="copy", text="Text of book-0", embedding=vector(0.7, 1), metadata={"url": "https://c.example"}
+    )
+    plain.stored([*book, copy, *(passage(f"page-{n}", 0.6 - n / 100, 1, f"page-{n}") for n in range(2))])
+    await plain.augmented({"rag_top_k": 2, "rag_diversity": 0.0, "rag_similarity_threshold": 0.2})
+    (trace,) = plain.steps[0].traces["rag:trace:rag"]
+    assert {each["id"]: each["fate"] for each in trace["passages"]} == {
+        "book-0": "context",
+        "book-1": "same_source",
+        "copy": "duplicate",
+        "page-0": "context",
+        "page-1": "ranked_away",
+        "far": "below_min_score",
+    }
+    assert trace["retrievedCount"] == 2
+
+
+async def test_a_source_with_pages_is_named_with_its_page(plain: Plain) -> None:
+    metadata: dict[str, str | int] = {"url": "file:///home/ann/two.pdf", "page_number": 2}
+    plain.stored([NewDocument(id="a", text="Tea", embedding=vector(0.9, 1), metadata={**metadata})])
+    added = await plain.augmented()
+    assert added.messages is not None
+    assert b"Source [1] two.pdf, page 2\\nTea" in bytes(added.messages)
+    assert added.passages[0].title == "two.pdf, page 2"
 
 
 async def test_small_talk_is_not_searched_for(plain: Plain) -> None:

@@ -90,6 +90,7 @@ class RequestContextMiddleware:
                 status=status,
                 ms=round((time.perf_counter() - started) * 1000, 2),
                 **{f"{self._backend}_ms": round(request.backend.seconds * 1000, 2)},
+                **request.facts,
                 **(_failure(request) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}),
             )
             if request.audit.recorded or status in DENIALS:
