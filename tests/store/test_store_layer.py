@@ -12,7 +12,7 @@ import pytest
 from ragstore.errors import ChromaTimeout, CollectionNotFound
 from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import Forbidden
-from ragstore.model.collections import Collection
+from ragstore.model.collections import DEFAULT_HNSW, Collection
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.store.deadline import DeadlineStore
@@ -46,6 +46,8 @@ WITH_A_NAME: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "update_documents": lambda store, name: store.update_documents(name, [MetadataUpdates("merge", ["a"], [{}])]),
     "query_exact": lambda store, name: store.query_exact(name, [make_query(1, 2)], 10),
     "delete": lambda store, name: store.delete(name, EVERYTHING),
+    "start_rebuild": lambda store, name: store.start_rebuild(name, DEFAULT_HNSW, 0),
+    "get_rebuild": lambda store, name: store.get_rebuild(name),
     "delete_collection": lambda store, name: store.delete_collection(name),
 }
 
