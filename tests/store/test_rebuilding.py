@@ -23,6 +23,7 @@ from ragstore.chroma.rebuild_names import COPY_PREFIX, NAME_KEY, REPLACED_PREFIX
 from ragstore.errors import ChromaTimeout, CollectionNotFound, RebuildNotFound, RebuildRunning, RebuildUnsupported
 from ragstore.model.collections import DEFAULT_HNSW, Distance, HnswParameters
 from ragstore.model.documents import EVERYTHING, Batch, Documents, Selection, Write
+from ragstore.model.metadata import Metadata
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.rebuilds import Rebuild
 from ragstore.store.protocol import Store
@@ -38,7 +39,9 @@ DIMENSION = 8
 def documents(*ids: str, seed: int = 0) -> Batch:
     """Documents with texts, metadata with lists, and embeddings that the seed determines."""
     embeddings = np.random.default_rng(seed).normal(size=(len(ids), DIMENSION)).astype(np.float32)
-    metadatas = [{"n": row, "tags": ["a", key], "seed": seed} if row % 3 else {} for row, key in enumerate(ids)]
+    metadatas: list[Metadata] = [
+        {"n": row, "tags": ["a", key], "seed": seed} if row % 3 else {} for row, key in enumerate(ids)
+    ]
     return Batch(list(ids), [f"text of {key}" for key in ids], metadatas, embeddings)
 
 
