@@ -188,7 +188,7 @@ export class CollectionCalls {
     const { call, own } = parseOptions<StartRebuildOptions>("startRebuild", options, { hnsw: true, sample: true });
     const { hnsw, sample } = own;
     checkOptions("startRebuild: hnsw", hnsw, HNSW);
-    const query = { ...(hnsw && wireBody<Schemas["HnswParameters"]>(hnsw)), ...(sample !== undefined && { sample }) };
+    const query = wireBody<{ sample?: number; max_neighbors?: number }>({ ...hnsw, sample });
     const params = { path: collectionPath(name), query };
     return await this.core.send(
       (api, init) => api.POST("/collections/{collection_name}/rebuild", { ...init, params }),

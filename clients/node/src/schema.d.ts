@@ -1046,7 +1046,7 @@ export interface components {
         RebuildError: {
             /** @description The code of the problem, as in a problem document. */
             code: string;
-            /** @description What happened; for people. */
+            /** @description The reason; for people. */
             detail: string;
         };
         /** @description A metadata value that is not a list. */

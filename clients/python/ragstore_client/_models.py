@@ -181,7 +181,7 @@ class RebuildError(msgspec.Struct, frozen=True):
 
     Attributes:
         code: code of the problem.
-        detail: what happened; for people.
+        detail: the reason; for people.
     """
 
     code: str

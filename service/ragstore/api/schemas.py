@@ -201,7 +201,7 @@ class RebuildError(Struct, frozen=True):
     """Why a rebuild failed."""
 
     code: Annotated[str, Meta(description="The code of the problem, as in a problem document.")]
-    detail: Annotated[str, Meta(description="What happened; for people.")]
+    detail: Annotated[str, Meta(description="The reason; for people.")]
 
 
 class Rebuild(Struct, frozen=True):

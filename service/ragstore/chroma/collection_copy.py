@@ -61,7 +61,7 @@ class CollectionCopy:
     async def apply(self, changes: Changes) -> None:
         """Apply changes of the collection to the copy.
 
-        Documents that were deleted are deleted here, too, also those that exist again: these come last.
+        Documents that were deleted are deleted here, too. If they exist again, they are appended.
         """
         await self._delete(changes.deleted)
         ids = await self._existing(changes.written | changes.deleted)

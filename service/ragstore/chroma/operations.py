@@ -171,7 +171,7 @@ class ExchangeNames(_CollectionById[None], frozen=True, eq=False):
 
     Attributes:
         copy_id: id of the copy.
-        new_name: the name.
+        new_name: the name that the collection has.
         metadata: the metadata that the copy gets.
     """
 

@@ -8,8 +8,8 @@ Chroma cannot rebuild an index, so a rebuild copies the collection to a hidden o
    in one operation.
 4. The old collection is deleted when no read of it is in progress.
 
-A failure before the exchange leaves the old collection as it is, and a failure after it the new one. What a failure or
-a kill leaves behind is removed at the next start, or before the next rebuild.
+A failure before the exchange leaves the old collection as it is, and a failure after it the new one. The hidden
+collections that a kill leaves behind are removed after the next start, or before the next rebuild.
 
 Other clients of a Chroma server may write without this lock, so an index is rebuilt only in embedded Chroma.
 """

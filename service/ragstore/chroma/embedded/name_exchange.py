@@ -38,7 +38,7 @@ def restore_names(api: ChromaApi, scope: Scope, collections: Sequence[Collection
     Args:
         api: Chroma.
         scope: the database.
-        collections: all its collections.
+        collections: the collections of the database, hidden ones included.
     """
     by_name = {collection.name: collection for collection in collections}
     for collection in collections:
