@@ -240,10 +240,11 @@ async def test_a_reservation_beyond_the_whole_budget_takes_the_whole_budget() ->
 async def test_a_small_reservation_never_waits() -> None:
     budget = create(100)
     await budget.take(Share(), 100)
-    await waiting(budget, 50)
+    waiter, _ = await waiting(budget, 50)
 
     with request_shares(budget, Share(), Share()):
         await reserve(FREE_BYTES)
+    waiter.cancel()
 
 
 async def test_reservations_of_a_request_within_another_one_are_of_its_own_budget() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import sqlalchemy as sa
 
 from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.extractor import NewDocument
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.leases import Leases
@@ -32,6 +33,10 @@ class PlainExtractor:
         """The text."""
         return Extracted(content.decode(), media_type)
 
+    async def extract_together(self, documents: Sequence[NewDocument]) -> list[Extracted | None]:
+        """The texts."""
+        return [Extracted(each.content.decode(), each.media_type) for each in documents]
+
     async def read_kept(self, content: bytes) -> Extracted:
         """The text."""
         return Extracted(content.decode(), "text/plain")
@@ -43,6 +48,10 @@ class LocalSplitter:
     async def split(self, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
         """Split a text."""
         return [chunk.span for chunk in split(msgspec.msgpack.decode(extracted, type=Extracted), chunking)]
+
+    async def split_together(self, extracted: Sequence[bytes], chunking: Chunking) -> list[list[ChunkSpan] | None]:
+        """Split texts."""
+        return [await self.split(each, chunking) for each in extracted]
 
 
 class IngestingProcess:

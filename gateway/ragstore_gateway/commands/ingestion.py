@@ -37,7 +37,7 @@ MAX_FAILED_POLLS: Final = 60
 """Number of requests for states that may fail in a row: jobs survive a restart of the gateway."""
 
 QUEUE: Final = "queue"
-"""What documents wait for that have not begun. It is not shown."""
+"""The reason of documents that have not begun. It is not shown."""
 
 
 class Line(msgspec.Struct, omit_defaults=True):
@@ -218,7 +218,7 @@ class _Sending:
         await self._until_ended({id: ready}, left)
 
     async def _send_together(self, left: dict[int, _Ready]) -> None:
-        """Send documents with one request, and those without room in the queue again."""
+        """Send documents with one request, and again where the queue had no room."""
         accepted: dict[str, _Ready] = {}
         waiting = list(left.values())
         repetitions = 0

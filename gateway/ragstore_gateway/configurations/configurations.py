@@ -28,9 +28,13 @@ from ragstore_gateway.configurations.configuration import (
 from ragstore_gateway.configurations.copy_names import free_name
 from ragstore_gateway.configurations.tables import ConfigurationRow, ConfigurationVersionRow
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.versioned_cache import VersionedCache
 from ragstore_gateway.errors import ConfigurationNotFound, NameTaken, VersionConflict
 
 ID: Final = re.compile(r"[0-9A-Za-z-]{1,36}")
+
+MAX_CACHED: Final = 1000
+"""Maximum number of versions of configurations that are remembered."""
 
 NUL: Final = "\0"
 """No stored text has this character, and PostgreSQL's driver rejects it."""
@@ -66,6 +70,7 @@ class Configurations(Generic[T]):
         self._type: type[T] = type_
         self._complete: Callable[[T, T | None], T] = complete or (lambda body, _: body)
         self._listeners: list[ConfigurationListener[T]] = []
+        self._versions: VersionedCache[tuple[str, int, bool], Configuration[T]] = VersionedCache(database, MAX_CACHED)
 
     def add_listener(self, listener: ConfigurationListener[T]) -> None:
         """Add an object that acts on changes.
@@ -130,8 +135,13 @@ class Configurations(Generic[T]):
             ConfigurationNotFound: there is none.
             DatabaseUnavailable: the database cannot be used.
         """
-        async with self._database.reading() as session:
-            return await self._read(session, id, version, deleted=deleted)
+        key = (id, version, deleted)
+
+        async def load(_: object) -> dict[tuple[str, int, bool], Configuration[T]]:
+            async with self._database.reading() as session:
+                return {key: await self._read(session, id, version, deleted=deleted)}
+
+        return (await self._versions.get([key], load))[key]
 
     async def update(
         self, id: str, version: int, body: T, created_by: str = "", also: AlsoWrite[T] | None = None

@@ -61,6 +61,7 @@ class Database:
         self.url = url
         self.is_postgresql = url.get_backend_name() == "postgresql"
         self._engine: AsyncEngine | None = None
+        self._watching: sqlite3.Connection | None = None
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Database:
@@ -85,10 +86,15 @@ class Database:
             _log.error("the gateway cannot start", error=str(error))
             raise
         self._engine = create_engine(self.url)
+        if not self.is_postgresql:
+            self._watching = _watching(str(self.url.database))
         try:
             yield
         finally:
             engine, self._engine = self._engine, None
+            watching, self._watching = self._watching, None
+            if watching is not None:
+                watching.close()
             await engine.dispose()
 
     @asynccontextmanager
@@ -112,6 +118,28 @@ class Database:
         """
         async with self._session(write=False) as session:
             yield session
+
+    async def version(self) -> object:
+        """A value that is equal to an earlier one only if no transaction of any process was committed between them.
+
+        With SQLite, this is a look at shared memory, of some microseconds; with PostgreSQL, one statement.
+
+        Raises:
+            DatabaseUnavailable: PostgreSQL does not respond.
+        """
+        if self._engine is None:
+            raise DatabaseUnavailable("The database is not open")
+        if self._watching is not None:
+            try:
+                return self._watching.execute("PRAGMA data_version").fetchone()[0]
+            except sqlite3.Error:
+                # The read that follows reports what is wrong.
+                return object()
+        with _unavailable():
+            async with self._engine.connect() as connection:
+                connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
+                # The transactions that a query would see. Only a transaction that writes gets a number.
+                return await connection.scalar(text("SELECT pg_current_snapshot()::text"))
 
     async def ping(self) -> None:
         """Check that the database responds, and that SQLite's file can be written.
@@ -203,6 +231,12 @@ def create_engine(url: URL, *, migrating: bool = False) -> AsyncEngine:
     event.listen(engine.sync_engine, "connect", _configure_sqlite(foreign_keys=not migrating))
     event.listen(engine.sync_engine, "begin", _begin_sqlite)
     return engine
+
+
+def _watching(path: str) -> sqlite3.Connection:
+    """A connection that only looks whether other connections have written."""
+    uri = f"{Path(path).resolve().as_uri()}?mode=ro"
+    return sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
 
 
 def _configure_sqlite(*, foreign_keys: bool) -> Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import Final, NamedTuple, Self
 
 import msgspec
@@ -50,6 +50,21 @@ class ExtractionLimits(NamedTuple):
     concurrency: int
     max_document_bytes: int
     max_characters: int
+
+
+class NewDocument(NamedTuple):
+    """A document whose text is extracted together with others.
+
+    Attributes:
+        media_type: its declared media type.
+        name: its file name.
+        is_kept: whether it is an extracted text that was exported.
+    """
+
+    content: bytes
+    media_type: str
+    name: str
+    is_kept: bool
 
 
 class Extractor:
@@ -107,6 +122,46 @@ class Extractor:
         """
         return (await self._extract(content, self._request(media_type, name, output, url))).extracted
 
+    async def extract_together(self, documents: Sequence[NewDocument]) -> list[Extracted | None]:
+        """Extract the texts of several small documents, with one process.
+
+        Returns:
+            The texts; None for a document that has to be extracted alone, since it or an earlier one failed.
+
+        Raises:
+            ExtractionUnavailable: no process could be started.
+        """
+        requests = [(self._request_of(each), each.content) for each in documents]
+        texts: list[Extracted | None] = []
+        async with self._pool.slots:
+            worker = self._pool.take_idle() or await self._pool.start()
+            reusable = False
+            started = time.perf_counter()
+            responses = worker.extract_together(requests)
+            try:
+                async with asyncio.timeout(self.limits.timeout_seconds), aclosing(responses):
+                    async for response in responses:
+                        if isinstance(response, Success):
+                            metrics.extraction(worker.format, metrics.EXTRACTED, time.perf_counter() - started)
+                            texts.append(response.extracted)
+                        else:
+                            texts.append(None)
+                            if response.exhausted:
+                                break
+                        started = time.perf_counter()
+                    else:
+                        reusable = worker.documents < MAX_DOCUMENTS
+            except (TimeoutError, WorkerFailed):
+                _log.warning("extraction process killed", reason="together", documents=len(documents) - len(texts))
+            finally:
+                await self._pool.release(worker, reusable=reusable)
+        return texts + [None] * (len(documents) - len(texts))
+
+    def _request_of(self, document: NewDocument) -> Request:
+        if document.is_kept:
+            return msgspec.structs.replace(self._request("", "", "text", ""), kept=True)
+        return self._request(document.media_type, document.name, "text", "")
+
     async def read_kept(self, content: bytes) -> Extracted:
         """Read an extracted text that was exported; see `read_kept_text`.
 
@@ -118,8 +173,7 @@ class Extractor:
         Raises:
             ServiceError: see `extract` and `read_kept_text`.
         """
-        request = msgspec.structs.replace(self._request("", "", "text", ""), kept=True)
-        return (await self._extract(content, request)).extracted
+        return (await self._extract(content, self._request_of(NewDocument(content, "", "", is_kept=True)))).extracted
 
     async def extract_page(
         self, content: bytes, *, media_type: str = "", name: str = "", url: str = ""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final, Self
 
 import msgspec
@@ -107,6 +108,36 @@ class Worker:
             return _RESPONSES.decode(encoded)
         except (OSError, msgspec.MsgspecError):
             raise WorkerFailed from None
+
+    async def extract_together(self, documents: Sequence[tuple[Request, bytes]]) -> AsyncGenerator[Response]:
+        """Extract several texts. Each document is sent while the process works on the documents before it.
+
+        Args:
+            documents: the requests and the documents.
+
+        Yields:
+            The responses in the order of the documents.
+
+        Raises:
+            WorkerFailed: the process ended, or sent something that is not a response.
+        """
+
+        async def send() -> None:
+            for request, content in documents:
+                await self._request(msgspec.msgpack.encode(request), content)
+
+        sending = asyncio.create_task(send())
+        try:
+            for request, _ in documents:
+                self.format = (await self._receive(MAX_FORMAT_BYTES)).decode("ascii", "replace")
+                encoded = await self._receive(max_response_bytes(request.max_characters))
+                yield _RESPONSES.decode(encoded)
+            await sending
+        except (OSError, msgspec.MsgspecError):
+            raise WorkerFailed from None
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
 
     async def exchange(self, request: bytes, content: bytes, max_bytes: int) -> bytes:
         """Send a request of another program, and receive its response.

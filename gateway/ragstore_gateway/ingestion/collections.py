@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.versioned_cache import VersionedCache
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.engines.assembly import Engines
@@ -26,6 +27,9 @@ from ragstore_gateway.splitting.chunk import Chunking
 
 ACTIVE: Final = "active"
 BUILDING: Final = "building"
+
+MAX_CACHED: Final = 10_000
+"""Maximum number of bases whose active collection is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class Collections:
     def __init__(self, database: Database, embeddings: Embeddings, engines: Engines, prefix: str = "kb_") -> None:
         self._prefix = prefix
         self._database = database
+        self._active: VersionedCache[str, Collection] = VersionedCache(database, MAX_CACHED)
         self._embeddings = embeddings
         self._engines = engines
 
@@ -92,6 +97,9 @@ class Collections:
         Args:
             base_ids: the knowledge bases.
         """
+        return await self._active.get(base_ids, self._read_active)
+
+    async def _read_active(self, base_ids: Iterable[str]) -> dict[str, Collection]:
         query = sa.select(CollectionRow).where(CollectionRow.base_id.in_(list(base_ids)), CollectionRow.state == ACTIVE)
         async with self._database.reading() as session:
             return {row.base_id: collection_of(row) for row in await session.scalars(query)}

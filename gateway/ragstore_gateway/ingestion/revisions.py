@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from ragstore_gateway.database.base import ID_LENGTH
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.versioned_cache import VersionedCache
 from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, OWNER_KEY, REVISION_KEY, Passage
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.removals import LATE_REMOVAL
@@ -19,6 +20,9 @@ from ragstore_gateway.ingestion.transactions import UNFINISHED
 
 BATCH: Final = 500
 """Maximum number of ids in a statement."""
+
+MAX_CACHED: Final = 50_000
+"""Maximum number of documents whose revision is remembered. Each has about 500 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,7 @@ class Revisions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._current: VersionedCache[tuple[str, str], Published] = VersionedCache(database, MAX_CACHED)
 
     async def current(self, base_id: str, document_ids: Iterable[str]) -> dict[str, Published]:
         """The visible revisions of documents, by document.
@@ -46,17 +51,17 @@ class Revisions:
             base_id: the knowledge base.
             document_ids: ids of documents. Ids that the base does not have are skipped.
         """
-        query = sa.select(DocumentRow.id, DocumentRow.current_revision, DocumentRow.modified_on).where(
-            DocumentRow.base_id == base_id, DocumentRow.current_revision.is_not(None)
-        )
-        found: dict[str, Published] = {}
-        batches = list(_batches(document_ids))
-        if not batches:
-            return {}
+        wanted = [(base_id, id) for ids in _batches(document_ids) for id in ids]
+        return {id: published for (_, id), published in (await self._current.get(wanted, self._read_current)).items()}
+
+    async def _read_current(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Published]:
+        query = sa.select(DocumentRow.id, DocumentRow.base_id, DocumentRow.current_revision, DocumentRow.modified_on)
+        query = query.where(DocumentRow.current_revision.is_not(None))
+        found: dict[tuple[str, str], Published] = {}
         async with self._database.reading() as session:
-            for ids in batches:
-                rows = await session.execute(query.where(DocumentRow.id.in_(ids)))
-                found |= {id: Published(str(revision), modified_on) for id, revision, modified_on in rows}
+            for ids in _batches(id for _, id in wanted):
+                for id, base_id, revision, modified_on in await session.execute(query.where(DocumentRow.id.in_(ids))):
+                    found[base_id, id] = Published(str(revision), modified_on)
         return found
 
     async def all_current(self, base_id: str) -> set[str]:

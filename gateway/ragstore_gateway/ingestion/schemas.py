@@ -15,7 +15,7 @@ from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.transactions import COMPLETED, PENDING, PROCESSING, UNFINISHED
 
 QUEUE: Final = "queue"
-"""What an ingestion waits for that has not begun."""
+"""The value of `waitingFor` of an ingestion that has not begun."""
 
 Status: TypeAlias = Annotated[
     str,
@@ -87,7 +87,7 @@ class IngestionStatus(Struct, frozen=True, rename="camel"):
     waiting_for: Annotated[
         str | UnsetType,
         Meta(
-            description="What it waits for: `queue` before it begins; while a call is repeated, the code of its error.",
+            description="Why it waits: `queue` before it begins; while a call is repeated, the code of its error.",
             examples=["queue", "embedding_unavailable"],
         ),
     ] = UNSET

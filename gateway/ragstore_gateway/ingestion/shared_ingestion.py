@@ -83,6 +83,7 @@ class SharedIngestion:
 
     async def _prepared(self, claimed: Sequence[ClaimedDocument], leave: Leave) -> list[ClaimedDocument]:
         """Extract and split the texts, and let large documents leave."""
+        await self._prepare_together([each for each in claimed if not each.is_unchanged and not each.is_cancelled])
         outcomes = await asyncio.gather(*(self._prepare(each) for each in claimed), return_exceptions=True)
         left = []
         for each, outcome in zip(claimed, outcomes, strict=True):
@@ -96,13 +97,25 @@ class SharedIngestion:
                 left.append(each)
         return left
 
+    async def _prepare_together(self, claimed: Sequence[ClaimedDocument]) -> None:
+        """Extract and split the texts, as far as no document fails."""
+        try:
+            await self._texts.extract_together([each for each in claimed if each.extracted is None])
+            extracted = [each for each in claimed if each.extracted is not None]
+            for collection in {own.id: own for each in extracted for own in each.targets}.values():
+                own = [each for each in extracted if collection.id in {target.id for target in each.targets}]
+                await self._texts.split_together(own, collection.id, collection.chunking)
+        except ServiceError as error:
+            _log.info("texts are extracted one by one", documents=len(claimed), error=error.code)
+
     async def _prepare(self, claimed: ClaimedDocument) -> None:
         if claimed.is_unchanged or claimed.is_cancelled:
             return
         if claimed.extracted is None:
             await self._texts.extract(claimed)
         for collection in claimed.targets:
-            await self._texts.split(claimed, collection.id, collection.chunking)
+            if collection.id not in claimed.spans:
+                await self._texts.split(claimed, collection.id, collection.chunking)
 
     async def _fill(
         self, claimed: list[ClaimedDocument], collection: Collection, leave: Leave

@@ -144,7 +144,7 @@ class Files:
         return row
 
     async def read_many(self, session: AsyncSession, file_ids: Sequence[str]) -> dict[str, FileRow]:
-        """Files with their contents, by id, without those that do not exist.
+        """Files with their contents, by id. Ids without a file are left out.
 
         Args:
             session: the transaction.
@@ -181,7 +181,7 @@ class Files:
                 raise missing_file(file_id)
 
     async def sizes(self, file_ids: Sequence[str]) -> dict[str, int]:
-        """Sizes of files in bytes, by id, without those that do not exist."""
+        """Sizes of files in bytes, by id. Ids without a file are left out."""
         query = sa.select(FileRow.id, FileRow.size).where(FileRow.id.in_(_known(file_ids)))
         async with self._database.reading() as session:
             return {id: size for id, size in await session.execute(query)}  # noqa: C416  # rows

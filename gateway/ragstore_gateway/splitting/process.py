@@ -31,12 +31,20 @@ def main() -> None:
             return
         # The gateway kills this process earlier. The signal is for a gateway that is stopped or stuck.
         signal.alarm(math.ceil(request.timeout_seconds) + GRACE_SECONDS)
-        response = msgspec.msgpack.encode(_response(request, content))
+        response = msgspec.msgpack.encode(_responses(request, content))
         signal.alarm(0)
         write_frame(responses, response)
 
 
-def _response(request: SplitRequest, content: bytes) -> SplitResponse:
+def _responses(request: SplitRequest, content: bytes) -> list[SplitResponse]:
+    try:
+        texts = msgspec.msgpack.decode(content, type=list[msgspec.Raw])
+    except MemoryError:
+        return [SplitFailure("memory")]
+    return [_response(request, text) for text in texts]
+
+
+def _response(request: SplitRequest, content: msgspec.Raw) -> SplitResponse:
     try:
         extracted = msgspec.msgpack.decode(content, type=Extracted)
         return SplitSuccess([chunk.span for chunk in chunks_of(extracted, request.chunking, request.max_chunks)])

@@ -1,7 +1,7 @@
 """The messages between the gateway and a process that splits texts.
 
-Frames have the form of `ragstore_gateway.extraction.protocol`. The gateway sends a `SplitRequest` and an `Extracted`,
-both as MessagePack. The process sends a `SplitResponse`.
+Frames have the form of `ragstore_gateway.extraction.protocol`. The gateway sends a `SplitRequest` and a list of
+`Extracted`, both as MessagePack. The process sends a list with a `SplitResponse` for each.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _SPAN_BYTES: Final = 4096
 
 
 class SplitRequest(msgspec.Struct, frozen=True):
-    """A text to split. The text itself is the next frame.
+    """Texts to split. The texts themselves are the next frame.
 
     Attributes:
         chunking: how to split it.
-        max_chunks: maximum number of chunks.
+        max_chunks: maximum number of chunks of a text.
         timeout_seconds: the gateway's time limit.
     """
 

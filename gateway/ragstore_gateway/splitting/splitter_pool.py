@@ -7,7 +7,7 @@ A large overlap makes chunks that have many times the characters of their text, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Self
 
@@ -23,7 +23,7 @@ from ragstore_gateway.splitting.protocol import SplitRequest, SplitResponse, Spl
 
 PROGRAM: Final = "ragstore_gateway.splitting.process"
 
-_RESPONSES: Final[msgspec.msgpack.Decoder[SplitResponse]] = msgspec.msgpack.Decoder(SplitResponse)
+_RESPONSES: Final[msgspec.msgpack.Decoder[list[SplitResponse]]] = msgspec.msgpack.Decoder(list[SplitResponse])
 
 _log = structlog.get_logger(__name__)
 
@@ -94,17 +94,52 @@ class Splitter:
                     pass
             return await self._run(await self._pool.start(), extracted, chunking)
 
+    async def split_together(self, extracted: Sequence[bytes], chunking: Chunking) -> list[list[ChunkSpan] | None]:
+        """Split several small texts with one call of a process.
+
+        Args:
+            extracted: an `Extracted` as MessagePack for each text.
+            chunking: how to split them.
+
+        Returns:
+            The spans of the chunks of each text; None for a text that has to be split alone, since it or another one
+            failed.
+
+        Raises:
+            ExtractionUnavailable: no process could be started.
+        """
+        async with self._pool.slots:
+            worker = self._pool.take_idle() or await self._pool.start()
+            try:
+                responses = await self._exchange(worker, extracted, chunking)
+            except (SplittingFailed, SplittingTimeout):
+                return [None] * len(extracted)
+        return [response.spans if isinstance(response, SplitSuccess) else None for response in responses]
+
     async def _run(self, worker: Worker, extracted: bytes, chunking: Chunking) -> list[ChunkSpan]:
-        """Split a text in a process, and keep the process for the next one or kill it."""
+        """Split a text in a process."""
+        (response,) = await self._exchange(worker, [extracted], chunking)
+        if isinstance(response, SplitSuccess):
+            return response.spans
+        if response.reason == "chunks":
+            raise TooManyChunks(f"The document has more than {self._max_chunks} chunks, which is the maximum")
+        _log.warning("text not split", reason=response.reason)
+        raise self._failed() if response.reason == "memory" else SplittingFailed("Internal error")
+
+    async def _exchange(self, worker: Worker, extracted: Sequence[bytes], chunking: Chunking) -> list[SplitResponse]:
+        """Split texts in a process, and keep the process for the next ones or kill it."""
         request = SplitRequest(chunking, self._max_chunks, self.timeout_seconds)
+        texts = msgspec.msgpack.encode([msgspec.Raw(each) for each in extracted])
         reusable = False
         try:
             async with asyncio.timeout(self.timeout_seconds):
                 encoded = await worker.exchange(
-                    msgspec.msgpack.encode(request), extracted, max_response_bytes(self._max_chunks)
+                    msgspec.msgpack.encode(request), texts, max_response_bytes(self._max_chunks)
                 )
-            response = _RESPONSES.decode(encoded)
-            reusable = isinstance(response, SplitSuccess) or response.reason == "chunks"
+            responses = _RESPONSES.decode(encoded)
+            if len(responses) != len(extracted):
+                raise WorkerFailed
+            reusable = all(isinstance(each, SplitSuccess) or each.reason == "chunks" for each in responses)
         except TimeoutError:
             _log.warning("splitting process killed", reason=SplittingTimeout.code)
             limit = f"{self.timeout_seconds:g} s"
@@ -116,12 +151,7 @@ class Splitter:
             raise self._failed() from None
         finally:
             await self._pool.release(worker, reusable=reusable)
-        if isinstance(response, SplitSuccess):
-            return response.spans
-        if response.reason == "chunks":
-            raise TooManyChunks(f"The document has more than {self._max_chunks} chunks, which is the maximum")
-        _log.warning("text not split", reason=response.reason)
-        raise self._failed() if response.reason == "memory" else SplittingFailed("Internal error")
+        return responses
 
     def _failed(self) -> SplittingFailed:
         return SplittingFailed(f"Splitting the text needs more than {self._memory_bytes} bytes of memory")

@@ -17,7 +17,9 @@ from prometheus_client import REGISTRY
 
 from ragstore_gateway.errors import ExtractionFailed, ExtractionTimeout, ExtractionUnavailable
 from ragstore_gateway.extraction import extractor as extractor_module
-from ragstore_gateway.extraction.extractor import Extractor
+from ragstore_gateway.extraction import worker_pool
+from ragstore_gateway.extraction.extracted import Extracted
+from ragstore_gateway.extraction.extractor import Extractor, NewDocument
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT, KeptText
 from ragstore_gateway.extraction.protocol import Request
 from ragstore_gateway.extraction.worker import Worker, WorkerFailed
@@ -112,6 +114,18 @@ async def test_a_cancelled_extraction_kills_its_process() -> None:
         assert not extractor.workers
 
 
+async def test_a_process_ends_after_some_time_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_pool, "IDLE_SECONDS", 0.3)
+    async with running(LIMITS) as extractor:
+        await extractor.extract(TEXT)
+        (worker,) = extractor.workers
+        async with asyncio.timeout(WAIT_SECONDS):
+            while is_running(worker.pid):  # noqa: ASYNC110  # it has no event
+                await asyncio.sleep(0.05)
+        assert not extractor.workers
+        assert (await extractor.extract(TEXT)).text == TEXT.decode()
+
+
 async def test_a_process_that_was_killed_while_idle_is_replaced() -> None:
     async with running(LIMITS) as extractor:
         await extractor.extract(TEXT)
@@ -140,6 +154,49 @@ async def test_a_document_is_extracted_again_if_a_process_that_was_used_before_c
         second = await busy_worker(extractor, other_than=first)
         assert (first.documents, second.documents) == (2, 1)
         extracting.cancel()
+
+
+def new(content: bytes, name: str = "") -> NewDocument:
+    """A document that is extracted together with others."""
+    return NewDocument(content, "", name, is_kept=False)
+
+
+def texts(found: list[Extracted | None]) -> list[str | None]:
+    """The texts of documents."""
+    return [None if each is None else each.text for each in found]
+
+
+async def test_documents_are_extracted_together_by_one_process_and_a_bad_one_is_left_out() -> None:
+    async with running(LIMITS) as extractor:
+        exported = msgspec.json.encode(KeptText(text="It was exported.", type="text/plain"))
+        given = [
+            new(TEXT),
+            new(b" \n"),
+            new(b"%PDF-1.7 damaged"),
+            NewDocument(exported, "", "", is_kept=True),
+            new(TEXT),
+        ]
+        found = await extractor.extract_together(given)
+        assert texts(found) == [TEXT.decode(), None, None, "It was exported.", TEXT.decode()]
+        (worker,) = extractor.workers
+        assert worker.documents == 5
+
+
+async def test_a_document_that_takes_too_long_leaves_the_documents_before_it_extracted() -> None:
+    limits = LIMITS._replace(timeout_seconds=2, memory_bytes=SLOW_MEMORY_BYTES)
+    async with running(limits) as extractor:
+        found = await extractor.extract_together([new(TEXT), new(documents.slow()), new(TEXT)])
+        assert texts(found) == [TEXT.decode(), None, None]
+        assert not extractor.workers
+        assert texts(await extractor.extract_together([new(TEXT)])) == [TEXT.decode()]
+
+
+async def test_a_process_that_crashes_leaves_the_documents_before_it_extracted() -> None:
+    async with running(LIMITS._replace(memory_bytes=SLOW_MEMORY_BYTES)) as extractor:
+        extracting = asyncio.create_task(extractor.extract_together([new(TEXT), new(documents.slow()), new(TEXT)]))
+        os.kill((await busy_worker(extractor)).pid, signal.SIGSEGV)
+        assert texts(await extracting) == [TEXT.decode(), None, None]
+        assert not extractor.workers
 
 
 async def test_a_process_is_replaced_after_a_number_of_documents(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,3 +103,17 @@ async def test_documents_for_an_unknown_base_are_404(client: httpx.AsyncClient) 
     unknown = Base(client, "00000000-0000-0000-0000-000000000000")
     response = await client.post(unknown.path + "/ingest/batch", content=b'{"text": "tea"}', headers=TYPE)
     assert response.status_code == 404
+
+
+async def test_documents_of_one_job_are_extracted_and_split_with_one_call_each(base: Base) -> None:
+    async def steps(name: str) -> float:
+        text = (await base.client.get("/metrics")).text
+        line = f'ragstore_gateway_ingestion_step_seconds_count{{step="{name}"}} '
+        return next(float(each.removeprefix(line)) for each in text.splitlines() if each.startswith(line))
+
+    before = {name: await steps(name) for name in ("extract", "split", "embed", "publish")}
+    lines = [{"documentName": f"doc-{number}", "text": f"tea {number}"} for number in range(30)]
+    for each in (await send(base, lines))["documents"]:
+        assert (await base.ended(each["ingestionId"]))["status"] == "completed"
+    # A job begins as soon as its first documents are accepted, and takes those that are there.
+    assert {name: await steps(name) - count <= 3 for name, count in before.items()} == dict.fromkeys(before, True)

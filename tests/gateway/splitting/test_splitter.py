@@ -64,6 +64,26 @@ async def test_a_text_with_too_many_chunks_is_not_split_to_its_end(shared: Split
             await shared.split(encoded("# a\n\nb c. " * MAX_CHUNKS), Chunking(strategy, 4, 0))
 
 
+async def test_texts_are_split_together_by_one_call_and_a_text_with_too_many_chunks_is_left_out(
+    shared: Splitter,
+) -> None:
+    given = ["Tea is brewed. Coffee is not.", "", "# a\n\nb c. " * MAX_CHUNKS, "Water."]
+    chunking = Chunking("sentence", 4, 0)
+    found = await shared.split_together([encoded(text) for text in given], chunking)
+    expected = [[chunk.span for chunk in chunks_of(Extracted(text, "text/plain"), chunking)] for text in given[:2]]
+    assert found[:2] == expected
+    assert found[2] is None
+    assert found[3] == await shared.split(encoded("Water."), chunking)
+
+
+async def test_a_text_that_takes_too_long_lets_all_be_split_alone(shared: Splitter) -> None:
+    shared.timeout_seconds = 0.5
+    with ends():
+        assert await shared.split_together([encoded("tea"), encoded(HOSTILE)], SLOW) == [None, None]
+    shared.timeout_seconds = SECONDS
+    assert pids(shared) == []
+
+
 async def test_a_process_that_takes_too_long_is_killed_and_the_next_text_gets_another_one(shared: Splitter) -> None:
     await shared.split(encoded("tea"), Chunking())
     (killed,) = pids(shared)

@@ -1,4 +1,4 @@
-"""What an ingestion waits for."""
+"""The reason why an ingestion waits."""
 
 from __future__ import annotations
 

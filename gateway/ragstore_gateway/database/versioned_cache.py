@@ -1,0 +1,53 @@
+"""`VersionedCache`: rows that were read from the database, until anything in the database changes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from ragstore_gateway.database.database import Database
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class VersionedCache(Generic[K, V]):
+    """What a query returned, by key. A commit of any process, whatever it changes, makes all entries invalid.
+
+    A hit is as current as a transaction that begins now: the version of the database is read before each use.
+
+    Args:
+        max_entries: maximum number of entries. Beyond it, all are dropped.
+    """
+
+    def __init__(self, database: Database, max_entries: int) -> None:
+        self._database = database
+        self._max_entries = max_entries
+        self._version: object = None
+        self._entries: dict[K, V | None] = {}
+
+    async def get(self, keys: Iterable[K], load: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]]) -> dict[K, V]:
+        """The values of keys, without keys that have none.
+
+        Args:
+            load: reads values from the database; called with the keys that are not cached.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        wanted = list(dict.fromkeys(keys))
+        if not wanted:
+            return {}
+        version = await self._database.version()
+        if version != self._version or len(self._entries) > self._max_entries:
+            self._version, self._entries = version, {}
+        found = {key: self._entries[key] for key in wanted if key in self._entries}
+        missing = [key for key in wanted if key not in found]
+        if missing:
+            loaded = await load(missing)
+            own = {key: loaded.get(key) for key in missing}
+            found |= own
+            # Another call may have found a later version meanwhile.
+            if self._version == version:
+                self._entries |= own
+        return {key: value for key in wanted if (value := found[key]) is not None}

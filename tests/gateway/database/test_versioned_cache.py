@@ -1,0 +1,98 @@
+"""What is read from the database is remembered until anything changes, by whichever process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+
+import pytest
+from sqlalchemy import make_url, text
+
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.versioned_cache import VersionedCache
+
+
+@pytest.fixture
+async def two(database_url: str) -> AsyncIterator[tuple[Database, Database]]:
+    """The database as two processes have it."""
+    async with AsyncExitStack() as stack:
+        databases = Database(make_url(database_url)), Database(make_url(database_url))
+        for database in databases:
+            await stack.enter_async_context(database.running())
+        async with databases[0].session() as session:
+            await session.execute(text("CREATE TABLE tea (id INTEGER PRIMARY KEY, name TEXT)"))
+            await session.execute(text("INSERT INTO tea VALUES (1, 'green')"))
+        yield databases
+
+
+class Names:
+    """Names by id, through a cache.
+
+    Attributes:
+        reads: the ids of each read.
+    """
+
+    def __init__(self, database: Database, max_entries: int = 100) -> None:
+        self.reads: list[Sequence[int]] = []
+        self._database = database
+        self._cache: VersionedCache[int, str] = VersionedCache(database, max_entries)
+
+    async def get(self, *ids: int) -> dict[int, str]:
+        """The names of ids."""
+        return await self._cache.get(ids, self._load)
+
+    async def _load(self, ids: Sequence[int]) -> Mapping[int, str]:
+        self.reads.append(ids)
+        async with self._database.reading() as session:
+            found = await session.execute(text("SELECT id, name FROM tea"))
+            return {id: name for id, name in found if id in ids}
+
+
+async def test_the_version_is_equal_as_long_as_nothing_is_committed(two: tuple[Database, Database]) -> None:
+    version = await two[0].version()
+    async with two[0].reading() as session:
+        await session.execute(text("SELECT * FROM tea"))
+    assert await two[0].version() == version
+    for writer in two:
+        async with writer.session() as session:
+            await session.execute(text("UPDATE tea SET name = name || '!'"))
+        changed = await two[0].version()
+        assert changed != version
+        version = changed
+
+
+async def test_an_entry_is_read_once_and_again_after_a_commit_of_any_process(two: tuple[Database, Database]) -> None:
+    names = Names(two[0])
+    assert [await names.get(1) for _ in range(3)] == [{1: "green"}] * 3
+    assert names.reads == [[1]]
+    async with two[1].session() as session:
+        await session.execute(text("UPDATE tea SET name = 'black'"))
+    assert await names.get(1) == {1: "black"}
+    assert names.reads == [[1], [1]]
+
+
+async def test_only_missing_keys_are_read_and_keys_without_a_value_are_remembered(
+    two: tuple[Database, Database],
+) -> None:
+    names = Names(two[0])
+    assert await names.get(1, 2) == {1: "green"}
+    assert await names.get(2, 3, 1) == {1: "green"}
+    assert await names.get() == {}
+    assert names.reads == [[1, 2], [3]]
+
+
+async def test_beyond_the_maximum_all_entries_are_dropped(two: tuple[Database, Database]) -> None:
+    names = Names(two[0], max_entries=2)
+    await names.get(1, 2, 3)
+    await names.get(1)
+    assert names.reads == [[1, 2, 3], [1]]
+
+
+async def test_a_transaction_that_is_open_during_a_read_makes_the_entry_invalid_when_it_is_committed(
+    two: tuple[Database, Database],
+) -> None:
+    names = Names(two[0])
+    async with two[1].session() as session:
+        await session.execute(text("UPDATE tea SET name = 'black'"))
+        assert await names.get(1) == {1: "green"}
+    assert await names.get(1) == {1: "black"}
