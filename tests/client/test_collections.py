@@ -129,10 +129,12 @@ def test_an_index_is_rebuilt_in_place(client: Client, client_collection: str) ->
     assert error.value.code == "rebuild_not_found"
     started = client.start_rebuild(client_collection, hnsw=HnswParameters(max_neighbors=32), sample=5)
     assert (started.collection, started.status, started.before) == (client_collection, "running", None)
+    state = started
     for _ in range(500):
-        if (state := client.get_rebuild(client_collection)).status != "running":
-            break
         time.sleep(0.02)
+        state = client.get_rebuild(client_collection)
+        if state.status != "running":
+            break
     assert (state.status, state.done, state.total, state.error) == ("completed", 1, 1, None)
     assert state.before == state.after == IndexCheck(sampled=1, lost=0)
     found = client.get_collection(client_collection)

@@ -252,8 +252,9 @@ async def test_a_second_rebuild_is_rejected_while_one_runs(store: ChromaStore) -
 
 
 async def test_a_rebuild_of_a_collection_that_is_deleted_meanwhile_fails_and_leaves_nothing(
-    store: ChromaStore, backend: EmbeddedBackend
+    store: ChromaStore, backend: EmbeddedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(collection_copy, "MAX_PAGE", 10)
     await store.create_collection("notes", {}, "l2")
     await store.write("notes", [Write("add", documents(*names(900)))])
     rebuild = await store.start_rebuild("notes", DEFAULT_HNSW, 0)
