@@ -57,7 +57,7 @@ from ragstore.store.collection_limit import CollectionLimitStore
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.embedding_memory import EmbeddingMemory
 from ragstore.store.filter_planning import FilterPlanningStore
-from ragstore.store.index_check import IndexSamplingStore
+from ragstore.store.index_sampling import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
 from ragstore.store.listing_cache import ListingCacheStore
 from ragstore.store.metrics import MetricsStore

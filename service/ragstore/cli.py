@@ -206,7 +206,7 @@ async def _status(chosen: Settings) -> StoreStatus:
 def _check_index(chosen: Settings, collection: str, sample: int) -> None:
     """Print the share of documents that their own embedding does not find."""
     from ragstore.app import create_store
-    from ragstore.store.index_check import IndexCheck, check_index
+    from ragstore.model.index_check import IndexCheck, check_index
 
     async def measure() -> IndexCheck:
         store = create_store(chosen)

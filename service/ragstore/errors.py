@@ -20,11 +20,14 @@
     ├── NotFound                        404
     │   ├── CollectionNotFound          404
     │   ├── DocumentNotFound            404
-    │   └── DocumentsNotFound           404
+    │   ├── DocumentsNotFound           404
+    │   └── RebuildNotFound             404
     ├── MethodNotAllowed                405
     ├── Conflict                        409
     │   ├── CollectionExists            409
-    │   └── DocumentsExist              409
+    │   ├── DocumentsExist              409
+    │   ├── RebuildRunning              409
+    │   └── RebuildUnsupported          409
     ├── BodyTooLarge                    413
     │   └── LineTooLarge                413
     ├── UnsupportedMediaType            415
@@ -213,6 +216,44 @@ class DocumentsNotFound(NotFound):
         super().__init__(
             f"Documents not found in collection '{collection}': {_named(ids)}",
             [FieldError(f"$.documents[{index}].id", "There is no document with this id") for index in indexes],
+        )
+
+
+class RebuildNotFound(NotFound):
+    """The index of the collection was not rebuilt since the process started.
+
+    Args:
+        name: the collection's name.
+    """
+
+    title = "Rebuild not found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The index of collection '{name}' was not rebuilt since the service started")
+
+
+class RebuildRunning(Conflict):
+    """The index of the collection is being rebuilt.
+
+    Args:
+        name: the collection's name.
+    """
+
+    title = "Rebuild running"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The index of collection '{name}' is being rebuilt")
+
+
+class RebuildUnsupported(Conflict):
+    """Chroma is a server, to which other processes may write during a rebuild."""
+
+    title = "Rebuild unsupported"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "An index is rebuilt in place only with embedded Chroma: other clients of a Chroma server could write "
+            "meanwhile, and their writes would be lost. `ragstore copy --into NAME` builds a new index there"
         )
 
 

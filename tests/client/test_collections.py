@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import pytest
 
-from ragstore_client import BadRequest, Client, Collection, Conflict, InvalidInput, NewDocument, NotFound, Scalar, Where
+from ragstore_client import (
+    BadRequest,
+    Client,
+    Collection,
+    Conflict,
+    HnswParameters,
+    IndexCheck,
+    InvalidInput,
+    NewDocument,
+    NotFound,
+    Scalar,
+    Where,
+)
 
 
 def test_a_created_collection_is_returned(client: Client, archive_name: str) -> None:
@@ -106,6 +119,26 @@ def test_metadata_values_are_distinct_and_sorted(client: Client, client_collecti
     values = client.metadata_values(client_collection, "part")
     assert (values.field, values.values, values.count) == ("part", ["a", "b"], 2)
     assert client.metadata_values(client_collection, "part", limit=1).values == ["a"]
+
+
+def test_an_index_is_rebuilt_in_place(client: Client, client_collection: str) -> None:
+    document = NewDocument(id="a", text="x", embedding=[1.0, 0.0])
+    client.upsert_documents(client_collection, [document])
+    with pytest.raises(NotFound) as error:
+        client.get_rebuild(client_collection)
+    assert error.value.code == "rebuild_not_found"
+    started = client.start_rebuild(client_collection, hnsw=HnswParameters(max_neighbors=32), sample=5)
+    assert (started.collection, started.status, started.before) == (client_collection, "running", None)
+    state = started
+    for _ in range(500):
+        time.sleep(0.02)
+        state = client.get_rebuild(client_collection)
+        if state.status != "running":
+            break
+    assert (state.status, state.done, state.total, state.error) == ("completed", 1, 1, None)
+    assert state.before == state.after == IndexCheck(sampled=1, lost=0)
+    found = client.get_collection(client_collection)
+    assert (found.count, found.hnsw) == (1, HnswParameters(max_neighbors=32))
 
 
 def test_typed_metadata_values_select_the_documents_that_have_them(client: Client, client_collection: str) -> None:

@@ -131,6 +131,10 @@ CALLS: list[Call[object]] = [
     _calls.get_collection("abc"),
     _calls.update_metadata("abc", {}, merge=True),
     _calls.delete_collection("abc"),
+    _calls.start_rebuild(
+        "abc", hnsw=_models.HnswParameters(max_neighbors=2, ef_construction=10, ef_search=1), sample=1
+    ),
+    _calls.get_rebuild("abc"),
     _calls.metadata_values("abc", "field", limit=1, typed=True),
     _calls.add_documents("abc", b""),
     _calls.upsert_documents("abc", _calls.encode_documents([NewDocument(id="a", text="x", embedding=[1.0])])),

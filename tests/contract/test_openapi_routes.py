@@ -49,10 +49,10 @@ def test_an_error_of_a_route_is_documented_with_its_status(name: str) -> None:
     assert {str(error.status) for error in errors} <= OPERATIONS[name]["responses"].keys()
 
 
-def test_a_conflict_is_documented_only_where_a_route_creates_something() -> None:
+def test_a_conflict_is_documented_only_where_a_route_creates_or_rebuilds_something() -> None:
     conflicting = {name for name, operation in OPERATIONS.items() if "409" in operation["responses"]}
 
-    assert conflicting == {"createCollection", "addDocuments", "streamDocuments"}
+    assert conflicting == {"createCollection", "addDocuments", "streamDocuments", "startRebuild"}
 
 
 def test_a_new_collection_is_documented_with_its_location() -> None:

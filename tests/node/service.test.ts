@@ -29,6 +29,25 @@ const NO_RETRIES = { retries: { attempts: 1 } };
 
 const client = new Client(serviceUrl("RAGSTORE_TEST_URL"));
 
+test("embedded Chroma rebuilds an index in place, a Chroma server does not", () =>
+  withCollection(client, async (name) => {
+    await client.upsertDocuments(name, [...documents(20)]);
+    assert.equal((await rejection(client.getRebuild(name), NotFound)).code, "rebuild_not_found");
+    const started = await client.startRebuild(name, { sample: 20, hnsw: { efSearch: 120 } }).catch((error: unknown) => error);
+    if (started instanceof Conflict) {
+      assert.equal(started.code, "rebuild_unsupported");
+      return;
+    }
+    let state = await client.getRebuild(name);
+    while (state.status === "running") {
+      await sleep(50);
+      state = await client.getRebuild(name);
+    }
+    assert.deepEqual([state.status, state.done, state.after], ["completed", 20, { sampled: 20, lost: 0 }]);
+    const { hnsw, count } = await client.getCollection(name);
+    assert.deepEqual([hnsw, count], [{ efSearch: 120 }, 20]);
+  }));
+
 describe("5,000 documents", () => {
   const name = `node-${randomUUID()}`;
   const seen: Progress[] = [];

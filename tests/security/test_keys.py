@@ -40,7 +40,10 @@ WRITES: list[tuple[str, str, Any]] = [
     ("POST", "/collections/NAME/documents/delete", {"ids": ["x"]}),
     ("DELETE", "/collections/NAME/documents/all", None),
 ]
-ADMIN_REQUESTS: list[tuple[str, str, Any]] = [("DELETE", "/collections/NAME", None)]
+ADMIN_REQUESTS: list[tuple[str, str, Any]] = [
+    ("DELETE", "/collections/NAME", None),
+    ("POST", "/collections/NAME/rebuild", None),
+]
 PUBLIC_PATHS = ["/", "/health/live", "/health/ready", "/docs", "/openapi.json"]
 
 

@@ -23,6 +23,7 @@ from tests.support.transfers import ragstore
 WRITES: list[tuple[str, str, Any]] = [
     ("PUT", "/collections/NAME/metadata", {"metadata": {}}),
     ("DELETE", "/collections/NAME", None),
+    ("POST", "/collections/NAME/rebuild", None),
     ("POST", "/collections/NAME/documents", {"documents": [document("new")]}),
     ("PUT", "/collections/NAME/documents", {"documents": [document("secret")]}),
     ("PATCH", "/collections/NAME/documents", {"documents": [{"id": "secret", "metadata": {"a": 1}}], "mode": "merge"}),

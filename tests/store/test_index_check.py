@@ -14,9 +14,10 @@ from structlog.testing import capture_logs
 from chroma_repair.index_repair import repair
 from ragstore.model.collections import HnswParameters
 from ragstore.model.documents import Batch
+from ragstore.model.index_check import PAGE, check_index
 from ragstore.model.queries import Query
 from ragstore.model.vectors import Matrix
-from ragstore.store.index_check import PAGE, IndexSamplingStore, check_index
+from ragstore.store.index_sampling import IndexSamplingStore
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, upsert_documents
 from tests.support.servers import running, start_chroma

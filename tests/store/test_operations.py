@@ -47,6 +47,8 @@ NAMES: Final = [
     "count_collections",
     "count_each",
     "replace_metadata",
+    "exchange_names",
+    "restore_names",
     "delete_collection",
     "add",
     "marks",

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar, get_args
 from uuid import UUID
 
 import pytest
 
-from ragstore.errors import ChromaTimeout, CollectionNotFound
+from ragstore.errors import ChromaTimeout, CollectionNotFound, RebuildNotFound, RebuildUnsupported
 from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import Forbidden
-from ragstore.model.collections import Collection
+from ragstore.model.collections import DEFAULT_HNSW, Collection
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.store.deadline import DeadlineStore
@@ -23,6 +24,17 @@ from ragstore.store.scope import ScopedStore
 from tests.support.factories import batch, make_query
 
 T = TypeVar("T")
+
+
+async def _start_rebuild(store: Store, name: str) -> None:
+    with suppress(RebuildUnsupported):  # over a Chroma server
+        await store.start_rebuild(name, DEFAULT_HNSW, 0)
+
+
+async def _get_rebuild(store: Store, name: str) -> None:
+    with suppress(RebuildNotFound):
+        await store.get_rebuild(name)
+
 
 WITHOUT_A_NAME: dict[str, Callable[[Store], Awaitable[object]]] = {
     "status": lambda store: store.status(),
@@ -46,6 +58,8 @@ WITH_A_NAME: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "update_documents": lambda store, name: store.update_documents(name, [MetadataUpdates("merge", ["a"], [{}])]),
     "query_exact": lambda store, name: store.query_exact(name, [make_query(1, 2)], 10),
     "delete": lambda store, name: store.delete(name, EVERYTHING),
+    "start_rebuild": _start_rebuild,
+    "get_rebuild": _get_rebuild,
     "delete_collection": lambda store, name: store.delete_collection(name),
 }
 

@@ -9,6 +9,8 @@ const CALLS = {
   exists: "collectionExists",
   updateMetadata: "updateCollectionMetadata",
   delete: "deleteCollection",
+  startRebuild: "startRebuild",
+  getRebuild: "getRebuild",
   metadataValues: "metadataValues",
   addDocuments: "addDocuments",
   upsertDocuments: "upsertDocuments",

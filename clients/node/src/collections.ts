@@ -16,6 +16,7 @@ import type {
   MetadataUpdated,
   MetadataValues,
   NewCollection,
+  Rebuild,
   Schemas,
 } from "./types.js";
 
@@ -37,6 +38,14 @@ export interface MetadataValuesOptions {
   limit?: number | undefined;
   /** Whether to return the values with their types, too, as a filter needs them. */
   typed?: boolean | undefined;
+}
+
+/** How an index is rebuilt. */
+export interface StartRebuildOptions {
+  /** Parameters of the new index; omitted parameters stay as they are. */
+  hnsw?: HnswParameters | undefined;
+  /** Number of documents that are looked for in the old index and in the new one: 500 by default. */
+  sample?: number | undefined;
 }
 
 /** How collections are iterated over. */
@@ -167,6 +176,33 @@ export class CollectionCalls {
       (api, init) => api.DELETE("/collections/{collection_name}", { ...init, params }),
       parseCallOptions("deleteCollection", options),
       { resultIfGone: { status: "deleted", name } },
+    );
+  }
+
+  /**
+   * Begin to rebuild a collection's index in the background, while the collection is read and written.
+   *
+   * @throws Conflict if the index is being rebuilt, or if Chroma is a server.
+   */
+  async startRebuild(name: string, options?: StartRebuildOptions & CallOptions): Promise<Rebuild> {
+    const { call, own } = parseOptions<StartRebuildOptions>("startRebuild", options, { hnsw: true, sample: true });
+    const { hnsw, sample } = own;
+    checkOptions("startRebuild: hnsw", hnsw, HNSW);
+    const query = wireBody<{ sample?: number; max_neighbors?: number }>({ ...hnsw, sample });
+    const params = { path: collectionPath(name), query };
+    return await this.core.send(
+      (api, init) => api.POST("/collections/{collection_name}/rebuild", { ...init, params }),
+      call,
+      { idempotent: false },
+    );
+  }
+
+  /** Get the state of the latest rebuild of a collection's index since the service started. */
+  async getRebuild(name: string, options?: CallOptions): Promise<Rebuild> {
+    const params = { path: collectionPath(name) };
+    return await this.core.send(
+      (api, init) => api.GET("/collections/{collection_name}/rebuild", { ...init, params }),
+      parseCallOptions("getRebuild", options),
     );
   }
 

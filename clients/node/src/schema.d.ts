@@ -285,6 +285,34 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/collections/{collection_name}/rebuild": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the state of a rebuild
+         * @description Get the state of the latest rebuild of a collection's index since the service started.
+         */
+        get: operations["getRebuild"];
+        put?: never;
+        /**
+         * Rebuild a collection's index
+         * @description Rebuild the index of a collection in the background, with embedded Chroma.
+         *
+         *     The new index finds documents that the old one has lost. Meanwhile the collection is read and written as usual.
+         *     Afterwards it has the same documents in the same order. The parameters of the index stay as they are, unless the
+         *     request changes them. `GET` returns the state.
+         */
+        post: operations["startRebuild"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/health": {
         parameters: {
             query?: never;
@@ -710,6 +738,16 @@ export interface components {
             ef_search?: number | null;
         };
         /**
+         * IndexCheck
+         * @description The documents that were looked for in an index by their own embedding.
+         */
+        IndexCheck: {
+            /** @description Number of documents that were looked for, at random. */
+            sampled: number;
+            /** @description Number of these documents that the index did not find. */
+            lost: number;
+        };
+        /**
          * Match
          * @description A document that a query found.
          */
@@ -860,7 +898,7 @@ export interface components {
              */
             get_or_create?: boolean;
             /**
-             * @description Parameters of Chroma's index. They cannot be changed later.
+             * @description Parameters of Chroma's index. Only a rebuild of the index changes them.
              * @default null
              */
             hnsw?: components["schemas"]["HnswParameters"] | null;
@@ -929,7 +967,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_disk_full" | "chroma_failed" | "chroma_out_of_files" | "chroma_quota_exceeded" | "chroma_timeout" | "chroma_unavailable" | "collection_damaged" | "collection_exists" | "collection_not_found" | "collection_reserved" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "documents_not_found" | "forbidden" | "head_timeout" | "internal_error" | "invalid_cursor" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "too_many_matches" | "unauthorized" | "unsupported_media_type";
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_disk_full" | "chroma_failed" | "chroma_out_of_files" | "chroma_quota_exceeded" | "chroma_timeout" | "chroma_unavailable" | "collection_damaged" | "collection_exists" | "collection_not_found" | "collection_reserved" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "documents_not_found" | "forbidden" | "head_timeout" | "internal_error" | "invalid_cursor" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "rebuild_not_found" | "rebuild_running" | "rebuild_unsupported" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "too_many_matches" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryRequest
          * @description A similarity query on one collection.
@@ -977,6 +1015,39 @@ export interface components {
             collection_metadata: {
                 [key: string]: string | number | boolean;
             };
+        };
+        /**
+         * Rebuild
+         * @description A rebuild of a collection's index.
+         */
+        Rebuild: {
+            /** @description The collection. */
+            collection: string;
+            /**
+             * @description Whether it runs, or how it ended.
+             * @enum {unknown}
+             */
+            status: "completed" | "failed" | "running";
+            /** @description Number of documents that the new index has. */
+            done: number;
+            /** @description Number of documents when the rebuild began. */
+            total: number;
+            /** @description The old index; absent until it is checked. */
+            before?: components["schemas"]["IndexCheck"];
+            /** @description The new index; absent until it is checked, or if Chroma failed to check it. */
+            after?: components["schemas"]["IndexCheck"];
+            /** @description Why it failed, with the collection unchanged; otherwise absent. */
+            error?: components["schemas"]["RebuildError"];
+        };
+        /**
+         * RebuildError
+         * @description Why a rebuild failed.
+         */
+        RebuildError: {
+            /** @description The code of the problem, as in a problem document. */
+            code: string;
+            /** @description The reason; for people. */
+            detail: string;
         };
         /** @description A metadata value that is not a list. */
         Scalar: string | boolean | components["schemas"]["Number"];
@@ -2157,6 +2228,88 @@ export interface operations {
             408: components["responses"]["Problem408"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            502: components["responses"]["Problem502"];
+            503: components["responses"]["Problem503"];
+            504: components["responses"]["Problem504"];
+        };
+    };
+    getRebuild: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The collection's name.
+                 * @example handbook
+                 */
+                collection_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rebuild"];
+                    "application/msgpack": components["schemas"]["Rebuild"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            502: components["responses"]["Problem502"];
+            503: components["responses"]["Problem503"];
+            504: components["responses"]["Problem504"];
+        };
+    };
+    startRebuild: {
+        parameters: {
+            query?: {
+                /** @description Neighbours of each document in the new index. */
+                max_neighbors?: number;
+                /** @description Candidates that the new index compares for each new document. */
+                ef_construction?: number;
+                /** @description Candidates that the new index compares in a query. */
+                ef_search?: number;
+                /** @description Documents to look for in the old and in the new index. */
+                sample?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The collection's name.
+                 * @example handbook
+                 */
+                collection_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request accepted, processing continues off-line */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rebuild"];
+                    "application/msgpack": components["schemas"]["Rebuild"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             502: components["responses"]["Problem502"];

@@ -52,6 +52,7 @@ export type HnswParameters = Options<CamelKeys<Schemas["HnswParameters"]>>;
 export type Match = Schemas["Match"];
 export type MetadataUpdated = Schemas["MetadataUpdated"];
 export type MetadataValues = Schemas["MetadataValues"];
+export type Rebuild = Schemas["Rebuild"];
 export type MultiQueryResults = CamelKeys<Schemas["MultiQueryResults"]>;
 export type Probe = Schemas["Probe"];
 export type Problem = Schemas["Problem"];

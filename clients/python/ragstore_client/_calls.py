@@ -131,6 +131,18 @@ def delete_collection(name: str) -> Call[models.CollectionDeleted]:
     return Call("DELETE", _collection_path(name), json_decoder(models.CollectionDeleted), result_if_gone=deleted)
 
 
+def start_rebuild(name: str, *, hnsw: models.HnswParameters | None, sample: int | None) -> Call[models.Rebuild]:
+    """`POST /collections/{collection_name}/rebuild`."""
+    given = {} if hnsw is None else msgspec.structs.asdict(hnsw)
+    path = _collection_path(name) + "/rebuild"
+    return Call("POST", path, json_decoder(models.Rebuild), params=_params(**given, sample=sample), idempotent=False)
+
+
+def get_rebuild(name: str) -> Call[models.Rebuild]:
+    """`GET /collections/{collection_name}/rebuild`."""
+    return Call("GET", _collection_path(name) + "/rebuild", json_decoder(models.Rebuild))
+
+
 def metadata_values(name: str, field: str, *, limit: int | None, typed: bool) -> Call[models.MetadataValues]:
     """`GET /collections/{collection_name}/metadata-values`."""
     params = _params(field=field, limit=limit, typed="true" if typed else None)

@@ -164,6 +164,52 @@ class CollectionDeleted(msgspec.Struct, frozen=True):
     name: str
 
 
+class IndexCheck(msgspec.Struct, frozen=True):
+    """The documents that were looked for in an index by their own embedding.
+
+    Attributes:
+        sampled: number of documents that were looked for, at random.
+        lost: number of these documents that the index did not find.
+    """
+
+    sampled: int
+    lost: int
+
+
+class RebuildError(msgspec.Struct, frozen=True):
+    """Why a rebuild failed.
+
+    Attributes:
+        code: code of the problem.
+        detail: the reason; for people.
+    """
+
+    code: str
+    detail: str
+
+
+class Rebuild(msgspec.Struct, frozen=True):
+    """A rebuild of a collection's index.
+
+    Attributes:
+        collection: name of the collection.
+        status: `running`, `completed` or `failed`.
+        done: number of documents that the new index has.
+        total: number of documents when the rebuild began.
+        before: the check of the old index; None until it is complete.
+        after: the check of the new index; None until it is complete.
+        error: why the rebuild failed; the collection is unchanged then.
+    """
+
+    collection: str
+    status: str
+    done: int
+    total: int
+    before: IndexCheck | None = None
+    after: IndexCheck | None = None
+    error: RebuildError | None = None
+
+
 class MetadataValues(msgspec.Struct, frozen=True):
     """The distinct values of one metadata field.
 

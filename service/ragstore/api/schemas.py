@@ -14,11 +14,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ragstore.filters.values import Scalar
 from ragstore.kit.numbers import MAX_WHOLE, whole_number
 from ragstore.kit.schema_marks import schema, whole
-from ragstore.model import collections
+from ragstore.model import collections, rebuilds
 from ragstore.model.collections import Distance
 from ragstore.model.metadata import CollectionMetadata, NewMetadataValue
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
 from ragstore.model.queries import CollectionError, Match
+from ragstore.model.rebuilds import RebuildStatus
 
 MAX_TOP_K: Final = 1000
 MAX_IDS: Final = 10_000
@@ -110,7 +111,7 @@ class NewCollection(Struct, frozen=True):
     get_or_create: Annotated[bool, Meta(description="If the collection exists, return 200 instead of 409.")] = False
     hnsw: Annotated[
         HnswParameters | None,
-        Meta(description="Parameters of Chroma's index. They cannot be changed later."),
+        Meta(description="Parameters of Chroma's index. Only a rebuild of the index changes them."),
     ] = None
 
 
@@ -187,6 +188,51 @@ class CollectionDeleted(Struct, frozen=True):
 
     status: Literal["deleted"]
     name: Annotated[str, Meta(description="The collection.")]
+
+
+class IndexCheck(Struct, frozen=True):
+    """The documents that were looked for in an index by their own embedding."""
+
+    sampled: Annotated[int, Meta(description="Number of documents that were looked for, at random.", ge=0)]
+    lost: Annotated[int, Meta(description="Number of these documents that the index did not find.", ge=0)]
+
+
+class RebuildError(Struct, frozen=True):
+    """Why a rebuild failed."""
+
+    code: Annotated[str, Meta(description="The code of the problem, as in a problem document.")]
+    detail: Annotated[str, Meta(description="The reason; for people.")]
+
+
+class Rebuild(Struct, frozen=True):
+    """A rebuild of a collection's index."""
+
+    collection: Annotated[str, Meta(description="The collection.")]
+    status: Annotated[RebuildStatus, Meta(description="Whether it runs, or how it ended.")]
+    done: Annotated[int, Meta(description="Number of documents that the new index has.", ge=0)]
+    total: Annotated[int, Meta(description="Number of documents when the rebuild began.", ge=0)]
+    before: Annotated[IndexCheck | UnsetType, Meta(description="The old index; absent until it is checked.")] = UNSET
+    after: Annotated[
+        IndexCheck | UnsetType,
+        Meta(description="The new index; absent until it is checked, or if Chroma failed to check it."),
+    ] = UNSET
+    error: Annotated[
+        RebuildError | UnsetType, Meta(description="Why it failed, with the collection unchanged; otherwise absent.")
+    ] = UNSET
+
+    @classmethod
+    def of(cls, rebuild: rebuilds.Rebuild) -> Rebuild:
+        """The state of a rebuild at this moment."""
+        before, after, error = rebuild.before, rebuild.after, rebuild.error
+        return cls(
+            rebuild.collection,
+            rebuild.status,
+            rebuild.done,
+            rebuild.total,
+            UNSET if before is None else IndexCheck(*before),
+            UNSET if after is None else IndexCheck(*after),
+            UNSET if error is None else RebuildError(error.code, error.detail),
+        )
 
 
 class MetadataValues(Struct, frozen=True):

@@ -23,18 +23,19 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Literal
 
 from ragstore.chroma.adding import add
 from ragstore.chroma.backend import Backend
+from ragstore.chroma.change_recorder import ChangeRecorder
 from ragstore.chroma.collection_cache import CollectionCache
+from ragstore.chroma.counting import count_each
 from ragstore.chroma.errors import StaleCollectionId
 from ragstore.chroma.first_write import LOCK_PREFIX, first_write
 from ragstore.chroma.merging import ids_of, merge
 from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
     CountCollections,
-    CountEach,
     CountRecords,
     CreateCollection,
     DeleteCollection,
@@ -46,6 +47,7 @@ from ragstore.chroma.operations import (
     ReplaceMetadata,
     UpsertRecords,
 )
+from ragstore.chroma.rebuilding import Rebuilds
 from ragstore.chroma.records import Column, Records, to_matrix
 from ragstore.chroma.search import CollectionSearch
 from ragstore.chroma.steps import (
@@ -88,9 +90,7 @@ from ragstore.model.metadata import (
 )
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
-
-SHARE_OF_TIME: Final = 0.9
-"""Share of the time for which an operation counts."""
+from ragstore.model.rebuilds import Rebuild
 
 
 class ChromaStore:
@@ -102,19 +102,22 @@ class ChromaStore:
     """
 
     def __init__(self, backend: Backend, max_batch_size: int) -> None:
-        self.backend = backend
+        self.backend = ChangeRecorder(backend)
         self._max_batch_size = max_batch_size
         self._search = CollectionSearch(backend)
         self._locks = WeakRegistry(asyncio.Lock)
         self._cache = CollectionCache(lambda name: backend.call(GetCollection(name)))
         self._scans = ScanProgress()
+        self._rebuilds = Rebuilds(self, self.backend, self._cache, self._locks, self.max_batch_size)
 
     async def start(self) -> None:
         """Start. Does not wait for Chroma."""
         await self.backend.start()
+        self._rebuilds.open()
 
     async def close(self) -> None:
         """Close the connection to Chroma."""
+        await self._rebuilds.close()
         await self.backend.close()
 
     async def status(self, *, with_count: bool = True) -> StoreStatus:
@@ -152,24 +155,9 @@ class ChromaStore:
 
     async def count_each(self, collections: Sequence[Collection], max_seconds: float) -> list[CollectionCount]:
         """Count the documents of collections, within a time."""
-        counts: dict[str, CollectionCount] = {}
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max_seconds):
-                ids = [collection.id for collection in collections]
-                # Ends before the timeout, which would discard all counts of the operation.
-                counts |= await self.backend.call(CountEach(ids, SHARE_OF_TIME * max_seconds))
-                for each in ids:
-                    if each not in counts:
-                        counts[each] = await self._count_one(each)
-        return [counts.get(collection.id, "late") for collection in collections]
-
-    async def _count_one(self, collection_id: str) -> CollectionCount:
-        try:
-            return await self.backend.call(CountRecords(collection_id))
-        except StaleCollectionId:
-            return "deleted"
-        except ChromaFailed:
-            return "failed"
+        ids = [self._cache.current_id(collection.id) for collection in collections]
+        with self._cache.using(ids):
+            return await count_each(self.backend, ids, max_seconds)
 
     async def update_metadata(self, name: str, metadata: dict[str, Scalar | None], *, merge: bool) -> Collection:
         """Replace a collection's metadata or merge into it."""
@@ -198,6 +186,16 @@ class ChromaStore:
                 await self._cache.with_collection(name, self._delete_lists)
             self._cache.discard(name)
             await self.backend.call(DeleteCollection(name))
+        self._rebuilds.forget(name)
+
+    async def start_rebuild(self, name: str, hnsw: HnswParameters, sample: int) -> Rebuild:
+        """Begin to rebuild a collection's index."""
+        return await self._rebuilds.start(name, hnsw, sample)
+
+    async def get_rebuild(self, name: str) -> Rebuild:
+        """Get the state of the latest rebuild of a collection's index."""
+        await self.get_collection(name)
+        return self._rebuilds.get(name)
 
     # -- documents ----------------------------------------------------------------------------
 

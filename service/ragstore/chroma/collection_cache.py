@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from ragstore.chroma.errors import StaleCollectionId
@@ -30,6 +33,10 @@ class CollectionCache:
     def __init__(self, look_up: Callable[[str], Awaitable[Collection]]) -> None:
         self._look_up = look_up
         self._entries: dict[str, tuple[float, Collection]] = {}
+        self._used: Counter[str] = Counter()
+        self._unused: dict[str, asyncio.Event] = {}
+        self._held: dict[str, asyncio.Event] = {}
+        self._replaced: dict[str, str] = {}
 
     def put(self, collection: Collection) -> Collection:
         """Cache a collection.
@@ -55,8 +62,13 @@ class CollectionCache:
         Raises:
             CollectionNotFound: it does not exist.
         """
+        while name in self._held:
+            await self._held[name].wait()
         self.discard(name)
-        return self.put(await self._look_up(name))
+        found = await self._look_up(name)
+        while found.id in self._replaced:  # it was looked up before it was replaced
+            found = await self._look_up(name)
+        return self.put(found)
 
     async def with_collection(self, name: str, work: Callable[[Collection], Awaitable[T]]) -> T:
         """Do work on a collection. When the cached lookup proves stale, refresh it and do the work again.
@@ -73,7 +85,8 @@ class CollectionCache:
         """
         known = await self._cached(name)
         try:
-            return await work(known)
+            with self.using([known.id]):
+                return await work(known)
         except StaleCollectionId:
             fresh = await self.refresh(name)
         except DimensionMismatch:
@@ -81,9 +94,54 @@ class CollectionCache:
             if fresh.id == known.id and fresh.dimension == known.dimension:
                 raise
         try:
-            return await work(fresh)
+            with self.using([fresh.id]):
+                return await work(fresh)
         except StaleCollectionId:
             raise CollectionNotFound(name) from None
+
+    # -- replacement of a collection by its copy ----------------------------------------------
+
+    @contextmanager
+    def held(self, name: str) -> Iterator[None]:
+        """Have lookups of a name wait until the end of the block, at which nothing of it is cached."""
+        held = self._held[name] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._held[name]
+            self.discard(name)
+            held.set()
+
+    def replace(self, collection_id: str, new: Collection) -> None:
+        """Note that a collection was replaced by its copy, which has its name now. It is not looked up any more."""
+        self._replaced[collection_id] = new.id
+
+    def current_id(self, collection_id: str) -> str:
+        """The id of a collection that may have been replaced since it was looked up."""
+        while collection_id in self._replaced:
+            collection_id = self._replaced[collection_id]
+        return collection_id
+
+    @contextmanager
+    def using(self, collection_ids: Sequence[str]) -> Iterator[None]:
+        """Note that work on collections is in progress."""
+        self._used.update(collection_ids)
+        try:
+            yield
+        finally:
+            self._used.subtract(collection_ids)
+            for each in collection_ids:
+                if not self._used[each]:
+                    del self._used[each]
+                    if each in self._unused:
+                        self._unused[each].set()
+
+    async def wait_until_unused(self, collection_id: str) -> None:
+        """Wait until no work on a collection that was replaced is in progress."""
+        while self._used[collection_id]:
+            unused = self._unused[collection_id] = asyncio.Event()
+            await unused.wait()
+        self._unused.pop(collection_id, None)
 
     async def _cached(self, name: str) -> Collection:
         """A collection from the cache, or looked up. One without a dimension may have one by now."""

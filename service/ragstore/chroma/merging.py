@@ -68,7 +68,7 @@ def merge(collection: str, writes: Sequence[Write], before: Mapping[str, Metadat
         embeddings=_rows([batch.embeddings for batch in batches], list(last.values())),
         texts=[batches[index].texts[row] for index, row in last.values()],
         metadatas=[
-            _upsert_metadata(batches[index].metadatas[row], before.get(key)) for key, (index, row) in last.items()
+            upsert_metadata(batches[index].metadatas[row], before.get(key)) for key, (index, row) in last.items()
         ],
     )
     return Merged(records, outcomes)
@@ -107,7 +107,7 @@ def _packed_row(embeddings: Embeddings, row: int) -> Row:
     return embeddings.rows[row] if isinstance(embeddings, PackedEmbeddings) else embeddings[row]
 
 
-def _upsert_metadata(metadata: PackedMetadata, before: Metadata | None) -> UpsertMetadata:
+def upsert_metadata(metadata: PackedMetadata, before: Metadata | None) -> UpsertMetadata:
     """Metadata for Chroma's merging upsert: a null for each key that the document had and has no longer."""
     removed = dict.fromkeys(key for key in before or {} if key not in metadata)
     # The metadata itself, not a copy, where nothing is removed: a write may have 500,000 values.

@@ -164,6 +164,31 @@ class ReplaceMetadata(_CollectionById[None], frozen=True, eq=False):
     metadata: CollectionMetadata
 
 
+class ExchangeNames(_CollectionById[None], frozen=True, eq=False):
+    """Give a copy the name of a collection, which gets a hidden name; see `rebuild_names`. For embedded Chroma only.
+
+    Readers see either both changes or none.
+
+    Attributes:
+        copy_id: id of the copy.
+        new_name: the name that the collection has.
+        metadata: the metadata that the copy gets.
+    """
+
+    name = "exchange_names"
+    retryable = False
+
+    copy_id: str
+    new_name: str
+    metadata: CollectionMetadata
+
+
+class RestoreNames(Operation[None], frozen=True, eq=False):
+    """Undo an exchange of names that ended after its first step. For embedded Chroma only."""
+
+    name = "restore_names"
+
+
 class DeleteCollection(_NamedCollection[None], frozen=True, eq=False):
     """Delete a collection. CollectionNotFound when it does not exist."""
 
@@ -346,6 +371,8 @@ OPERATIONS: Final[tuple[type[Operation[object]], ...]] = (
     CountCollections,
     CountEach,
     ReplaceMetadata,
+    ExchangeNames,
+    RestoreNames,
     DeleteCollection,
     AddRecords,
     GetWriteTokens,

@@ -11,6 +11,7 @@ from ragstore.model.collections import DEFAULT_HNSW, Collection, Distance, HnswP
 from ragstore.model.documents import Selection, Write
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
+from ragstore.model.rebuilds import Rebuild
 from ragstore.store.layer import StoreLayer
 
 
@@ -33,6 +34,11 @@ class AuditStore(StoreLayer):
         """Delete a collection and its documents."""
         context.record_write(name)
         await self._inner.delete_collection(name)
+
+    async def start_rebuild(self, name: str, hnsw: HnswParameters, sample: int) -> Rebuild:
+        """Begin to rebuild a collection's index."""
+        context.record_write(name)
+        return await self._inner.start_rebuild(name, hnsw, sample)
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Write several batches, each with an outcome of its own."""

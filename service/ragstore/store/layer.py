@@ -16,6 +16,7 @@ from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmb
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
+from ragstore.model.rebuilds import Rebuild
 from ragstore.store.protocol import Store
 
 T = TypeVar("T")
@@ -30,6 +31,8 @@ StoreOperation: TypeAlias = Literal[
     "count_each",
     "update_metadata",
     "delete_collection",
+    "start_rebuild",
+    "get_rebuild",
     "write",
     "update_documents",
     "get",
@@ -121,6 +124,14 @@ class StoreLayer:
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
         await self._intercept("delete_collection", name, lambda: self._inner.delete_collection(name))
+
+    async def start_rebuild(self, name: str, hnsw: HnswParameters, sample: int) -> Rebuild:
+        """Begin to rebuild a collection's index."""
+        return await self._intercept("start_rebuild", name, lambda: self._inner.start_rebuild(name, hnsw, sample))
+
+    async def get_rebuild(self, name: str) -> Rebuild:
+        """Get the state of the latest rebuild of a collection's index."""
+        return await self._intercept("get_rebuild", name, lambda: self._inner.get_rebuild(name))
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Write several batches, each with an outcome of its own."""

@@ -55,6 +55,8 @@ READS: Final[frozenset[StoreOperation]] = frozenset(
         "count_collections",
         "count_each",
         "max_batch_size",
+        "start_rebuild",
+        "get_rebuild",
         "get",
         "get_ids",
         "get_embeddings",
@@ -64,7 +66,8 @@ READS: Final[frozenset[StoreOperation]] = frozenset(
         "query_exact",
     }
 )
-"""Operations that change nothing. All others begin a new generation."""
+"""Operations that change no list; a rebuild leaves the documents and their order as they are. All others begin a new
+generation."""
 
 WRITES: Final[frozenset[StoreOperation]] = frozenset({"write", "update_documents"})
 """Changes after which all documents are listed in the same order as before, and new ones after them."""

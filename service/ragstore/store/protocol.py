@@ -17,6 +17,7 @@ from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmb
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
+from ragstore.model.rebuilds import Rebuild
 
 
 class Store(Protocol):
@@ -75,6 +76,29 @@ class Store(Protocol):
 
     async def delete_collection(self, name: str) -> None:
         """Delete a collection and its documents."""
+
+    async def start_rebuild(self, name: str, hnsw: HnswParameters, sample: int) -> Rebuild:
+        """Begin to rebuild a collection's index in the background, while the collection is read and written.
+
+        Args:
+            name: the collection's name.
+            hnsw: parameters of the new index; a None leaves the parameter as it is.
+            sample: number of documents that are looked for in the old index and in the new one.
+
+        Returns:
+            The state, which changes.
+
+        Raises:
+            RebuildRunning: the index is being rebuilt.
+            RebuildUnsupported: Chroma is a server.
+        """
+
+    async def get_rebuild(self, name: str) -> Rebuild:
+        """Get the state of the latest rebuild of a collection's index since the store was created.
+
+        Raises:
+            RebuildNotFound: there was none.
+        """
 
     async def write(self, name: str, writes: Sequence[Write]) -> list[ServiceError | None]:
         """Write several batches, as if one after the other. A batch that fails does not affect the others.

@@ -17,7 +17,15 @@ from ragstore.store.protocol import Store
 T = TypeVar("T")
 
 WRITES: Final[frozenset[StoreOperation]] = frozenset(
-    {"create_collection", "update_metadata", "delete_collection", "write", "update_documents", "delete"}
+    {
+        "create_collection",
+        "update_metadata",
+        "delete_collection",
+        "start_rebuild",
+        "write",
+        "update_documents",
+        "delete",
+    }
 )
 """The operations that change a collection."""
 

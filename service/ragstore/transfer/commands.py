@@ -1,4 +1,4 @@
-"""`ragstore export`, `import`, `copy` and `stats`; they need the extra `transfer`.
+"""`ragstore export`, `import`, `copy`, `rebuild` and `stats`; they need the extra `transfer`.
 
 Their dependencies are imported when they run, so that `ragstore serve` starts without them.
 """
@@ -19,6 +19,7 @@ from ragstore.settings import KEY_VARIABLE, SOURCE_KEY_VARIABLE, TARGET_KEY_VARI
 
 if TYPE_CHECKING:
     from ragstore.transfer.importing import ImportResult
+    from ragstore_client import Rebuild
 
 T = TypeVar("T")
 
@@ -78,13 +79,13 @@ _verify = click.option(
 
 
 def _hnsw(command: Callable[..., None]) -> Callable[..., None]:
-    """Options for the parameters of the index of the new collection."""
+    """Options for the parameters of a new index."""
     for name, low, high, of in (
         ("--ef-search", 1, 10_000, "candidates that are compared in a query"),
         ("--max-neighbors", 2, 256, "neighbours of each document"),
         ("--ef-construction", 10, 2000, "candidates that are compared for each new document"),
     ):
-        help_text = f"Index of the new collection: {of}; as in the source by default."
+        help_text = f"New index: {of}; as in the source by default."
         command = click.option(name, type=click.IntRange(low, high), help=help_text)(command)
     return command
 
@@ -280,6 +281,40 @@ def copy_command(
     _say_imported("copied", done, verified=verify)
 
 
+@click.command("rebuild", cls=_TransferCommand)
+@click.argument("collection")
+@_url
+@click.option(
+    "--sample",
+    type=click.IntRange(0, 10_000),
+    default=500,
+    show_default=True,
+    help="Number of documents to look for in the old index and in the new one.",
+)
+@_hnsw
+@_patience
+def rebuild_command(collection: str, url: str, *, sample: int, patience: float, **hnsw: int | None) -> None:
+    """Build a new index for COLLECTION, which is read and written meanwhile.
+
+    The new index finds documents that the old one has lost. The service must have embedded Chroma.
+    RAGSTORE_API_KEY is the API key, of an admin.
+    """
+    from ragstore.transfer.progress import TransferProgress
+    from ragstore.transfer.rebuilding import rebuild_index
+    from ragstore.transfer.service import connect
+
+    async def work() -> Rebuild:
+        async with connect(url, os.environ.get(KEY_VARIABLE, ""), patience) as service:
+            return await rebuild_index(service, collection, sample, hnsw, progress)
+
+    with TransferProgress(f"rebuild {collection}") as progress:
+        done = _run(work(), lambda: "the service continues the rebuild", progress.stop)
+    click.echo(f"{collection}: rebuilt the index of {done.done} documents")
+    if done.before is not None and done.after is not None:
+        lost, sampled = done.before.lost, done.before.sampled
+        click.echo(f"{collection}: lost {lost} of {sampled} sampled documents before, {done.after.lost} after")
+
+
 @click.command("stats", cls=_TransferCommand)
 @_url
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -305,7 +340,7 @@ def stats_command(url: str, *, as_json: bool, patience: float) -> None:
         show(found)
 
 
-COMMANDS: Final = (export_command, import_command, copy_command, stats_command)
+COMMANDS: Final = (export_command, import_command, copy_command, rebuild_command, stats_command)
 
 
 def _run(work: Coroutine[Any, Any, T], so_far: Callable[[], str], stop: Callable[[], object] = lambda: None) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 from urllib.parse import urlsplit
@@ -84,6 +84,22 @@ class Service:
             except client.Conflict:
                 return False
         return created.status == "created"
+
+    async def start_rebuild(self, name: str, sample: int, hnsw: Mapping[str, int | None]) -> client.Rebuild:
+        """Begin to rebuild a collection's index.
+
+        Args:
+            name: the collection.
+            sample: number of documents that are looked for in the old index and in the new one.
+            hnsw: parameters of the new index; a None leaves the parameter as it is.
+        """
+        with self._readable_errors():
+            return await self._client.start_rebuild(name, hnsw=client.HnswParameters(**hnsw), sample=sample)
+
+    async def rebuild(self, name: str) -> client.Rebuild:
+        """The state of the latest rebuild of a collection's index."""
+        with self._readable_errors():
+            return await self._client.get_rebuild(name)
 
     async def page(self, name: str, offset: int, limit: int) -> list[Document]:
         """Documents in insertion order.

@@ -190,6 +190,43 @@ class CollectionCalls(CallSender):
         """
         return self._send(calls.delete_collection(name), options)
 
+    def start_rebuild(
+        self,
+        collection: str,
+        *,
+        hnsw: models.HnswParameters | None = None,
+        sample: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> models.Rebuild:
+        """Begin to rebuild a collection's index in the background, while the collection is read and written.
+
+        Args:
+            collection: name of the collection.
+            hnsw: parameters of the new index; omitted parameters stay as they are.
+            sample: number of documents that are looked for in the old index and in the new one; 500 by default.
+            **options: see `CallOptions`.
+
+        Returns:
+            The state; `get_rebuild` returns it later.
+
+        Raises:
+            Conflict: the index is being rebuilt, or Chroma is a server.
+            NotFound: the collection does not exist.
+        """
+        return self._send(calls.start_rebuild(collection, hnsw=hnsw, sample=sample), options)
+
+    def get_rebuild(self, collection: str, **options: Unpack[CallOptions]) -> models.Rebuild:
+        """Get the state of the latest rebuild of a collection's index since the service started.
+
+        Args:
+            collection: name of the collection.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: the collection does not exist, or there was no rebuild.
+        """
+        return self._send(calls.get_rebuild(collection), options)
+
     def metadata_values(
         self,
         collection: str,

@@ -58,6 +58,8 @@ class CollectionHandle:
     info = _of_collection(CollectionCalls.get_collection)
     update_metadata = _of_collection(CollectionCalls.update_collection_metadata)
     delete = _of_collection(CollectionCalls.delete_collection)
+    start_rebuild = _of_collection(CollectionCalls.start_rebuild)
+    get_rebuild = _of_collection(CollectionCalls.get_rebuild)
     metadata_values = _of_collection(CollectionCalls.metadata_values)
     add_documents = _of_collection(DocumentCalls.add_documents)
     upsert_documents = _of_collection(DocumentCalls.upsert_documents)

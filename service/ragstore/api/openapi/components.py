@@ -150,6 +150,7 @@ _STRUCTS: Final = (
     schemas.CollectionPage,
     schemas.MetadataUpdated,
     schemas.CollectionDeleted,
+    schemas.Rebuild,
     schemas.MetadataValues,
     schemas.NewDocuments,
     documents.Document,

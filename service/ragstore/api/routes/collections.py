@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 from urllib.parse import quote
 
 from litestar import Controller, Response, delete, get, post, put
@@ -26,8 +26,17 @@ from ragstore.api.schemas import (
     MetadataUpdated,
     MetadataValues,
     NewCollection,
+    Rebuild,
 )
-from ragstore.errors import ChromaFailed, CollectionExists, CollectionNotFound, InvalidMetadata
+from ragstore.errors import (
+    ChromaFailed,
+    CollectionExists,
+    CollectionNotFound,
+    InvalidMetadata,
+    RebuildNotFound,
+    RebuildRunning,
+    RebuildUnsupported,
+)
 from ragstore.filters.values import Scalar
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.model import collections as model
@@ -50,6 +59,20 @@ NOT_NORMALISED: Final = (
 
 MAX_COUNT_SECONDS: Final = 2.0
 """Maximum time for which the documents of a list's collections are counted."""
+
+MAX_SAMPLE: Final = 10_000
+"""Maximum number of documents that a rebuild looks for in an index."""
+
+MaxNeighbors: TypeAlias = Annotated[
+    int | None, QueryParameter(ge=2, le=256, description="Neighbours of each document in the new index.")
+]
+EfConstruction: TypeAlias = Annotated[
+    int | None,
+    QueryParameter(ge=10, le=2000, description="Candidates that the new index compares for each new document."),
+]
+EfSearch: TypeAlias = Annotated[
+    int | None, QueryParameter(ge=1, le=10_000, description="Candidates that the new index compares in a query.")
+]
 
 
 class CollectionsController(Controller):
@@ -165,6 +188,44 @@ class CollectionsController(Controller):
         """Delete a collection and all its documents."""
         await store.delete_collection(collection)
         return CollectionDeleted("deleted", collection)
+
+    @post(
+        "/{collection_name:str}/rebuild",
+        status_code=202,
+        opt={**ADMIN, **store_errors(CollectionNotFound, RebuildRunning, RebuildUnsupported)},
+        operation_id="startRebuild",
+        summary="Rebuild a collection's index",
+    )
+    async def start_rebuild(
+        self,
+        store: StoreDependency,
+        collection: CollectionName,
+        max_neighbors: MaxNeighbors = None,
+        ef_construction: EfConstruction = None,
+        ef_search: EfSearch = None,
+        sample: Annotated[
+            int,
+            QueryParameter(ge=0, le=MAX_SAMPLE, description="Documents to look for in the old and in the new index."),
+        ] = 500,
+    ) -> Rebuild:
+        """Rebuild the index of a collection in the background, with embedded Chroma.
+
+        The new index finds documents that the old one has lost. Meanwhile the collection is read and written as usual.
+        Afterwards it has the same documents in the same order. The parameters of the index stay as they are, unless the
+        request changes them. `GET` returns the state.
+        """
+        hnsw = model.HnswParameters(max_neighbors=max_neighbors, ef_construction=ef_construction, ef_search=ef_search)
+        return Rebuild.of(await store.start_rebuild(collection, hnsw, sample))
+
+    @get(
+        "/{collection_name:str}/rebuild",
+        opt=store_errors(CollectionNotFound, RebuildNotFound),
+        operation_id="getRebuild",
+        summary="Get the state of a rebuild",
+    )
+    async def get_rebuild(self, store: StoreDependency, collection: CollectionName) -> Rebuild:
+        """Get the state of the latest rebuild of a collection's index since the service started."""
+        return Rebuild.of(await store.get_rebuild(collection))
 
     @get(
         "/{collection_name:str}/metadata-values",

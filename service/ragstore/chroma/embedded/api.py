@@ -101,7 +101,15 @@ class ChromaApi(Protocol):
 
     def delete_collection(self, name: str, *, tenant: str, database: str) -> None: ...  # noqa: D102
 
-    def _modify(self, id: UUID, *, new_metadata: dict[str, Scalar | None], tenant: str, database: str) -> None: ...
+    def _modify(
+        self,
+        id: UUID,
+        *,
+        new_name: str | None = None,
+        new_metadata: dict[str, Scalar | None] | None = None,
+        tenant: str,
+        database: str,
+    ) -> None: ...
 
     def _upsert(
         self,

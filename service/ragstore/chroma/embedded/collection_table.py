@@ -18,12 +18,14 @@ import msgspec
 
 from chroma_repair.data_lock import DATABASE
 from ragstore.chroma.collection_config import hnsw_parameters
+from ragstore.chroma.first_write import LOCK_PREFIX
 from ragstore.model.collections import DEFAULT_HNSW, DISTANCES, Collection, Distance
 from ragstore.model.metadata import CollectionMetadata
 
 _COUNT: Final = """
     SELECT COUNT(*) FROM collections
     WHERE database_id = (SELECT id FROM databases WHERE name = ? AND tenant_id = ?)
+        AND substr(name, 1, length(?)) != ?
 """
 _COLLECTIONS: Final = """
     SELECT id, name, dimension, schema_str FROM collections
@@ -75,14 +77,14 @@ _schema: Final = msgspec.json.Decoder(_Schema)
 
 
 def count_collections(folder: Path, tenant: str, database: str) -> int | None:
-    """Count the collections of a database.
+    """Count the collections of a database, without hidden ones.
 
     Returns:
         Their number; None if the database is not as expected.
     """
     try:
         with _opened(folder) as connection:
-            return int(connection.execute(_COUNT, (database, tenant)).fetchone()[0])
+            return int(connection.execute(_COUNT, (database, tenant, LOCK_PREFIX, LOCK_PREFIX)).fetchone()[0])
     except sqlite3.Error:
         return None
 

@@ -27,6 +27,7 @@ from chroma_repair.unclean_shutdown import DirtyMarker
 from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, hnsw_of, index_configuration
 from ragstore.chroma.embedded import collection_table, legacy_collections
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
+from ragstore.chroma.embedded.name_exchange import exchange_names, restore_names
 from ragstore.chroma.embedded.process_files import FileWatch
 from ragstore.chroma.operations import (
     AddRecords,
@@ -36,6 +37,7 @@ from ragstore.chroma.operations import (
     CreateCollection,
     DeleteCollection,
     DeleteRecords,
+    ExchangeNames,
     GetCollection,
     GetMaxBatchSize,
     GetRecords,
@@ -45,6 +47,7 @@ from ragstore.chroma.operations import (
     Operation,
     QueryRecords,
     ReplaceMetadata,
+    RestoreNames,
     UndoAdd,
     UpdateMetadatas,
     UpsertRecords,
@@ -117,6 +120,7 @@ class _Chroma:
         self.legacy_distances = legacy_collections.distances(Path(path))
         _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
         _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
+        _restore_names(RestoreNames(), self)
         if marker.found:
             self._try_collections(marker)
         atexit.register(marker.remove)
@@ -313,6 +317,16 @@ def _count_each(operation: CountEach, chroma: _Chroma) -> dict[str, int]:
 def _replace_metadata(operation: ReplaceMetadata, chroma: _Chroma) -> None:
     metadata = dict(operation.metadata or EMPTY_METADATA)
     chroma.api._modify(UUID(operation.collection_id), new_metadata=metadata, **chroma.scope)
+
+
+@_execute.register(ExchangeNames)
+def _exchange_names(operation: ExchangeNames, chroma: _Chroma) -> None:
+    exchange_names(chroma.api, chroma.scope, operation)
+
+
+@_execute.register(RestoreNames)
+def _restore_names(operation: RestoreNames, chroma: _Chroma) -> None:
+    restore_names(chroma.api, chroma.scope, _list_collections(ListCollections(), chroma))
 
 
 @_execute.register(DeleteCollection)

@@ -1,4 +1,4 @@
-"""Measures the share of documents that their own embedding does not find, and samples it while the service runs.
+"""Measures the share of documents that their own embedding does not find.
 
 Chroma's HNSW graph loses documents. Filters that few documents match do not suffer from it, since they are run exactly,
 and short results are completed. Other queries of a large collection may miss what the index has lost.
@@ -6,25 +6,17 @@ and short results are completed. Other queries of a large collection may miss wh
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import math
 import random
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
-import structlog
-from prometheus_client import Counter
 
-from ragstore.kit.errors import ServiceError
+from ragstore.model.collections import Collection
 from ragstore.model.distances import distances_to
-from ragstore.model.documents import EVERYTHING
+from ragstore.model.documents import EVERYTHING, Documents, Selection
 from ragstore.model.queries import CollectionMatches, Matches, Query
-from ragstore.store.layer import StoreLayer
-from ragstore.store.protocol import Store
-
-_log = structlog.get_logger(__name__)
 
 TOP_K: Final = 10
 """Number of results in which a document must be, or be as far away as the last of them."""
@@ -34,13 +26,6 @@ PAGE: Final = 20
 
 TOLERANCE: Final = 1e-5
 """Relative difference of distances that counts as none: Chroma computes in float32."""
-
-SAMPLES: Final = Counter(
-    "ragstore_index_samples_total",
-    "Documents that were looked for by their own embedding: whether Chroma's index found them.",
-    ["result"],
-)
-_SAMPLES: Final = {result: SAMPLES.labels(result) for result in ("found", "lost")}
 
 
 class IndexCheck(NamedTuple):
@@ -55,7 +40,25 @@ class IndexCheck(NamedTuple):
     lost: int
 
 
-async def check_index(store: Store, name: str, sample: int) -> IndexCheck:
+class CheckedStore(Protocol):
+    """The part of a store that a check calls; see `Store` for the contract of each method."""
+
+    async def get_collection(self, name: str) -> Collection:
+        """Get a collection."""
+
+    async def count(self, name: str) -> int:
+        """The number of documents."""
+
+    async def get(
+        self, name: str, selection: Selection, *, limit: int | None, offset: int, with_embeddings: bool
+    ) -> Documents:
+        """Read documents in insertion order."""
+
+    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
+        """Find the nearest documents of each query."""
+
+
+async def check_index(store: CheckedStore, name: str, sample: int) -> IndexCheck:
     """Look for documents by their own embedding, without a filter.
 
     Args:
@@ -89,47 +92,3 @@ def _is_found(key: str, query: Query, hits: Matches, own_distance: float) -> boo
         return True
     bound = own_distance + TOLERANCE * max(1.0, abs(own_distance))
     return len(hits.ids) == query.top_k and hits.distances[-1] <= bound
-
-
-class IndexSamplingStore(StoreLayer):
-    """A store that looks for some documents after every so many queries, in the background.
-
-    Args:
-        inner: the store that is wrapped.
-        every: number of queries between two samples.
-
-    Attributes:
-        sampling: the latest sample, which may be running; None before the first one.
-    """
-
-    def __init__(self, inner: Store, every: int) -> None:
-        super().__init__(inner)
-        self._every = every
-        self._queries = 0
-        self.sampling: asyncio.Task[None] | None = None
-
-    async def close(self) -> None:
-        """Close the connection to Chroma."""
-        if self.sampling is not None:
-            self.sampling.cancel()
-        await super().close()
-
-    async def query(self, name: str, queries: Sequence[Query]) -> CollectionMatches:
-        """Find the nearest documents."""
-        found = await super().query(name, queries)
-        self._queries += len(queries)
-        if self._queries >= self._every and (self.sampling is None or self.sampling.done()):
-            self._queries = 0
-            # A context of its own: the sample belongs to no request, and has no deadline or trace of one.
-            self.sampling = asyncio.create_task(self._sample(name), context=contextvars.Context())
-        return found
-
-    async def _sample(self, name: str) -> None:
-        try:
-            checked = await check_index(self._inner, name, PAGE)
-        except ServiceError:
-            return  # the collection is gone, or Chroma is unavailable, which other metrics report
-        _SAMPLES["found"].inc(checked.sampled - checked.lost)
-        _SAMPLES["lost"].inc(checked.lost)
-        if checked.lost:
-            _log.warning("index lost documents", collection=name, sampled=checked.sampled, lost=checked.lost)
