@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class VersionedCache(Generic[K, V]):
-    """What a query returned, by key. A commit of any process, whatever it changes, makes all entries invalid.
+    """Rows that a query returned, by key. A commit of any process, whatever it changes, makes all entries invalid.
 
     A hit is as current as a transaction that begins now: the version of the database is read before each use.
 

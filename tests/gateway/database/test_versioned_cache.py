@@ -1,4 +1,4 @@
-"""What is read from the database is remembered until anything changes, by whichever process."""
+"""Rows that were read from the database are remembered until anything changes, by whichever process."""
 
 from __future__ import annotations
 
