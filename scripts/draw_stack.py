@@ -30,6 +30,7 @@ ROWS: Final = (
     ("stores", "EmbeddingMemory", "finds what the index of a small collection has lost"),
     ("stores", "ListingCacheStore", "caches the matches of a filter for the next page"),
     ("stores", "ChromaStore", "implements the contract on top of Chroma"),
+    ("backends", "ChangeRecorder", "records the documents that change while an index is rebuilt"),
     ("backends", "QuotaLayer", "keeps to Chroma's quotas; remote only"),
     ("backends", "ConsistentReadLayer", "repeats reads that a write may have torn; remote only"),
     ("backends", "CircuitBreakerLayer", "rejects calls while Chroma is unavailable"),

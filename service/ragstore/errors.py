@@ -232,31 +232,6 @@ class RebuildNotFound(NotFound):
         super().__init__(f"The index of collection '{name}' was not rebuilt since the service started")
 
 
-class RebuildRunning(Conflict):
-    """The index of the collection is being rebuilt.
-
-    Args:
-        name: the collection's name.
-    """
-
-    title = "Rebuild running"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"The index of collection '{name}' is being rebuilt")
-
-
-class RebuildUnsupported(Conflict):
-    """Chroma is a server, to which other processes may write during a rebuild."""
-
-    title = "Rebuild unsupported"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "An index is rebuilt in place only with embedded Chroma: other clients of a Chroma server could write "
-            "meanwhile, and their writes would be lost. `ragstore copy --into NAME` builds a new index there"
-        )
-
-
 class CollectionExists(Conflict):
     """A collection of that name exists.
 
@@ -296,6 +271,31 @@ def _named(ids: Sequence[str]) -> str:
     named = ", ".join(f"'{each}'" for each in ids[:_NAMED_IN_DETAIL])
     rest = len(ids) - _NAMED_IN_DETAIL
     return f"{named} and {rest} more" if rest > 0 else named
+
+
+class RebuildRunning(Conflict):
+    """The index of the collection is being rebuilt.
+
+    Args:
+        name: the collection's name.
+    """
+
+    title = "Rebuild running"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The index of collection '{name}' is being rebuilt")
+
+
+class RebuildUnsupported(Conflict):
+    """Chroma is a server, to which other processes may write during a rebuild."""
+
+    title = "Rebuild unsupported"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "An index is rebuilt in place only with embedded Chroma: other clients of a Chroma server could write "
+            "meanwhile, and their writes would be lost. `ragstore copy --into NAME` builds a new index there"
+        )
 
 
 class LineTooLarge(BodyTooLarge):

@@ -12,12 +12,14 @@ from click.testing import CliRunner
 
 from ragstore_gateway.commands.cli import main
 from tests.support.gateways import start_gateway
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
 ROOM = 20
 
 
 @pytest.fixture(scope="module")
+@starts_process
 def small_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway whose queue has room for a few documents."""
     environ = {"RAGSTORE_GATEWAY_INGESTION_MAX_WAITING": str(ROOM)}

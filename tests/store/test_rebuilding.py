@@ -345,6 +345,7 @@ async def test_an_exchange_that_cannot_rename_the_copy_is_undone(store: ChromaSt
     assert await hidden(backend) == []
 
 
+@pytest.mark.process
 async def test_an_exchange_that_ended_between_its_steps_is_undone_by_the_next_start(tmp_path: Path) -> None:
     """The state of the names is written to the closed database, as a kill between the two renames leaves it."""
     folder = tmp_path / "interrupted"
@@ -367,6 +368,7 @@ async def test_an_exchange_that_ended_between_its_steps_is_undone_by_the_next_st
     await second.close()
 
 
+@pytest.mark.process
 async def test_the_old_collection_is_removed_by_the_next_start_if_a_kill_prevented_it(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     first = ChromaStore(embedded_backend(folder), MAX_BATCH_SIZE)

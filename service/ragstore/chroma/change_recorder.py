@@ -50,32 +50,32 @@ class ChangeRecorder:
     """
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        self._inner = backend
         self._recorded: dict[str, Changes] = {}
 
     @property
     def has_conditional_add(self) -> bool:
         """Whether an add itself ignores ids that exist."""
-        return self._backend.has_conditional_add
+        return self._inner.has_conditional_add
 
     async def start(self) -> None:
         """Start. Does not wait for Chroma."""
-        await self._backend.start()
+        await self._inner.start()
 
     async def close(self) -> None:
         """Close the connection to Chroma."""
-        await self._backend.close()
+        await self._inner.close()
 
     def call(self, operation: Operation[T]) -> Coroutine[Any, Any, T]:
         """Execute an operation."""
         changes = self._recorded.get(operation.collection) if self._recorded else None
-        return self._backend.call(operation) if changes is None else self._call(changes, operation)
+        return self._inner.call(operation) if changes is None else self._call(changes, operation)
 
     async def _call(self, changes: Changes, operation: Operation[T]) -> T:
         """Execute an operation. It is recorded before and after it: a read beside it sees either state."""
         changes.add(operation)
         try:
-            return await self._backend.call(operation)
+            return await self._inner.call(operation)
         finally:
             changes.add(operation)
 
