@@ -33,7 +33,7 @@ def test_a_null_in_the_metadata_of_an_add_is_refused(client: ClientAPI) -> None:
         name="empty-metadata-is-none",
         summary="The Python client rejects an empty metadata; a document without any comes back with null.",
         workaround="An empty metadata is sent as null, and null comes back as `{}`.",
-        works_around=("ragstore.chroma.merging:_upsert_metadata", "ragstore.chroma.records:to_metadatas"),
+        works_around=("ragstore.chroma.merging:upsert_metadata", "ragstore.chroma.records:to_metadatas"),
         upstream="#699: Fix empty metadata, partial updates (merged pull request: intended)",
     )
 )

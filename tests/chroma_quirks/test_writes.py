@@ -47,7 +47,7 @@ def test_an_add_skips_ids_that_are_taken_without_an_error(client: ClientAPI) -> 
             "`upsert` merges metadata: keys that the new document does not have stay, unless they are named as null."
         ),
         workaround="The stored metadata is read first, and the keys to remove are named as null.",
-        works_around=("ragstore.chroma.merging:_upsert_metadata", "ragstore.chroma.chroma_store:_upsert"),
+        works_around=("ragstore.chroma.merging:upsert_metadata", "ragstore.chroma.chroma_store:_upsert"),
         upstream="#699: Fix empty metadata, partial updates (merged pull request: merging is intended)",
     )
 )
