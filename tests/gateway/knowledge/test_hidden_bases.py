@@ -159,6 +159,7 @@ def fill(gateway: Gateway) -> None:
     gateway.values = {
         "name": "kettle.txt",
         "ingestion_id": ingestion,
+        "passage_id": ingestion,
         "source": "handbooks",
         "run_id": run,
         "file_id": file,
