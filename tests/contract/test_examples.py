@@ -28,7 +28,7 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 OPERATIONS = {operation["operationId"]: (path, method, operation) for path, method, operation in operations()}
 READS = [name for name, (_, method, _) in OPERATIONS.items() if method == "get" and name != "getRebuild"]
-"""Operations that read, without the state of a rebuild: it is 404 before one, see `tests/transfer/test_rebuilding.py`."""
+"""Operations that read. The state of a rebuild is 404 before one: see `tests/transfer/test_rebuilding.py`."""
 
 
 def send_example(http: httpx.Client, name: str) -> httpx.Response:
