@@ -151,6 +151,7 @@ CHEAP: Final[Mapping[str, Make]] = {
     "GET /ragstore/rags/{id}/documents": _at("GET", "/ragstore/rags/{rag}/documents?limit=1000"),
     "GET /ragstore/rags/{id}/documents/{name}": _at("GET", "/ragstore/rags/{rag}/documents/large.txt"),
     "DELETE /ragstore/rags/{id}/documents/{name}": _at("DELETE", "/ragstore/rags/{rag}/documents/{name}"),
+    "GET /ragstore/rags/{id}/passages/{passage_id}": _at("GET", "/ragstore/rags/{rag}/passages/{absent}"),
     "GET /ragstore/rags/{id}/ingestions": _at("GET", "/ragstore/rags/{rag}/ingestions"),
     "DELETE /ragstore/rags/{id}/ingestion/{ingestion_id}": _at("DELETE", "/ragstore/rags/{rag}/ingestion/{absent}"),
     "GET /ragstore/rags/{id}/ingestion/{ingestion_id}/status": _at(
