@@ -2,11 +2,11 @@
 
     python -m benchmarks.ingestion --texts 1000 --langchain PYTHON
 
-All rows have the same texts, and the same server of embeddings, which responds immediately. Small texts have 1 kB; the
-large one has 5 MB. The loops are programs of their own: Chroma in batches of 256 chunks, and LangChain over Chroma one
-by one and in batches of 1,000, by a Python that has `langchain-chroma` and `chromadb`. Processor time is measured for
-the gateways with the processes that they have started, or for the loop, without the server of embeddings and
-PostgreSQL.
+Pages are those of a website on loopback, which one run of a source reads. All other rows have the same texts, and all
+rows the same server of embeddings, which responds immediately. Small texts have 1 kB; the large one has 5 MB. The loops
+are programs of their own: Chroma in batches of 256 chunks, and LangChain over Chroma one by one and in batches of
+1,000, by a Python that has `langchain-chroma` and `chromadb`. Processor time is measured for the gateways with the
+processes that they have started, or for the loop, without the server of embeddings and PostgreSQL.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from typing import Final
 
 import httpx
 
+from tests.support.changing_site import ChangingSite, changing_site
 from tests.support.gateways import start_gateway
-from tests.support.ingestion import Base, embedding_server
+from tests.support.ingestion import Base, EmbeddingServer, embedding_server
 from tests.support.postgres import running_postgres
 from tests.support.servers import Served, running, start_service
+from tests.support.sources import NAME, SourceBase, put_pages
 
 WORDS: Final = ("tea", "water", "leaf", "brew", "minute", "kettle", "boil", "cool", "green", "black", "river", "bridge")
 CHUNKING: Final = {"chunkStrategy": "window", "chunkSize": 400, "chunkOverlap": 0}
@@ -154,16 +156,17 @@ def cpu_of(pids: Sequence[int]) -> float:
 
 
 @contextmanager
-def gateways(folder: Path, database: str, processes: int) -> Iterator[list[Served]]:
+def gateways(folder: Path, database: str, processes: int, allow_hosts: str = "") -> Iterator[list[Served]]:
     """Gateways over one database.
 
     Args:
         folder: an empty folder.
         database: `sqlite`, with a store in the process of the gateway, or `postgresql`, with a store beside them.
         processes: number of gateways.
+        allow_hosts: hosts on loopback that may be fetched.
     """
     with ExitStack() as stack:
-        environ = {"RAGSTORE_GATEWAY_EMBEDDING_CACHE_BYTES": "0"}
+        environ = {"RAGSTORE_GATEWAY_EMBEDDING_CACHE_BYTES": "0", "RAGSTORE_GATEWAY_ALLOW_HOSTS": allow_hosts}
         if database == "postgresql":
             (folder / "store").mkdir()
             store = start_service(folder / "store", {"RAGSTORE_RESERVED_PREFIXES": "none"})
@@ -205,6 +208,24 @@ async def of_gateway(name: str, served: Sequence[Served], texts: Sequence[str], 
         return Row(name, len(texts), chunks, time.perf_counter() - started, cpu_of(pids) - cpu, accepted)
 
 
+async def of_website(name: str, served: Served, site: ChangingSite, embeddings: EmbeddingServer) -> Row:
+    """Measure a run of a source, from its request to its end.
+
+    Args:
+        name: name of the row.
+        site: the website.
+    """
+    async with httpx.AsyncClient(base_url=served.url, timeout=120) as client:
+        source = {"name": NAME, "web": {"startUrl": f"{site.origin}/", "requestDelayMs": 0}}
+        base = await SourceBase.follow(client, embeddings, source, **CHUNKING)
+        pids = [served.process.pid]
+        started, cpu = time.perf_counter(), cpu_of(pids)
+        run_id = await base.begin()
+        while (run := await base.read_run(run_id))["status"] == "running":  # noqa: ASYNC110  # another process ends it
+            await asyncio.sleep(0.2)
+        return Row(name, run["added"], run["chunks"], time.perf_counter() - started, cpu_of(pids) - cpu)
+
+
 def of_loop(name: str, kind: str, python: str, texts: Sequence[str], url: str) -> Row:
     """Measure a loop over Chroma.
 
@@ -243,6 +264,16 @@ async def measure(options: argparse.Namespace) -> None:
                         title = f"gateway, {database}, {count}, {kind}"
                         print(await of_gateway(title, served, texts, embeddings.url), flush=True)
             print(f"load {os.getloadavg()[0]:.1f}", flush=True)
+        if options.pages:
+            with changing_site() as site:
+                put_pages(site, *(f"page-{number}" for number in range(options.pages)))
+                for database in options.databases:
+                    with (
+                        tempfile.TemporaryDirectory() as folder,
+                        gateways(Path(folder), database, 1, f"127.0.0.1:{site.port}") as served,
+                    ):
+                        print(await of_website(f"website, {database}", served[0], site, embeddings), flush=True)
+            print(f"load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def main() -> None:
@@ -250,6 +281,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=1000)
     parser.add_argument("--large-bytes", type=int, default=5_000_000)
+    parser.add_argument("--pages", type=int, default=1000)
     parser.add_argument("--databases", nargs="+", choices=("sqlite", "postgresql"), default=["sqlite", "postgresql"])
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--langchain", default="", help="a Python with langchain-chroma")

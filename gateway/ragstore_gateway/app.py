@@ -18,6 +18,7 @@ from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.query_parameters import QueryGuard
 from ragstore.kit.service import MEMORY_SHARE, Service
 from ragstore.kit.settings import SettingsError
+from ragstore.settings import URL_VARIABLE as STORE_URL_VARIABLE
 from ragstore_gateway import __version__
 from ragstore_gateway.api import openapi
 from ragstore_gateway.assembly import KnowledgeServices
@@ -34,11 +35,12 @@ from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
+from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.secrets.vault import VaultSource
-from ragstore_gateway.settings import PREFIX, Settings
+from ragstore_gateway.settings import PREFIX, Settings, variable
 from ragstore_gateway.store.store import Store
 from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.routes import WEB_ROUTES
@@ -124,7 +126,8 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     """
     keys = key_ring(settings)
     extractor = Extractor.from_settings(settings)
-    knowledge = KnowledgeServices(settings, store, embeddings, extractor)
+    workload = Workload.IN_MEMORY if settings.ingestion_workers else Workload.ALL
+    knowledge = KnowledgeServices(settings, store, embeddings, extractor, workload)
     chat = Chat(settings, knowledge.retrieval.plain_models, knowledge.retrieval.models, keys)
     web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
@@ -185,10 +188,16 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     Raises:
         KeysError: the file of keys cannot be used.
         ModelDamaged: the files of the built-in model cannot be used.
-        SettingsError: a setting of the store in this process, or of the provider of embeddings, is not valid.
+        SettingsError: a setting of the store in this process, or of the provider of embeddings, is not valid, or
+            there are to be workers beside a store in this process.
     """
     stopping = stopping or threading.Event()
     store = Store.from_env(settings, stopping)
+    if store.in_process and settings.ingestion_workers:
+        raise SettingsError(
+            f"{variable('ingestion_workers')} is wrong: workers need a store that is not in the process of the "
+            f"gateway, and {STORE_URL_VARIABLE} is not set"
+        )
     embeddings = create_embeddings(settings)
     default = embeddings.default
     own = builtin.MODELS.get(default.name)
@@ -197,3 +206,47 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     litestar = create_litestar(settings, store, embeddings)
     wrapped = SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping)
     return store.mounted(OpenAIErrorsMiddleware(wrapped))
+
+
+def create_worker(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:
+    """A worker as an ASGI application: it runs jobs, and serves its health and its metrics only.
+
+    Args:
+        stopping: set by the caller when the process shuts down.
+
+    Returns:
+        The application.
+
+    Raises:
+        KeysError: the file of keys cannot be used.
+        ModelDamaged: the files of the built-in model cannot be used.
+        SettingsError: the settings choose a database or a store that one process has for itself, or a setting of the
+            provider of embeddings is not valid.
+    """
+    stopping = stopping or threading.Event()
+    store = Store.from_env(settings, stopping)
+    if store.in_process:
+        raise SettingsError(f"A worker needs a store that it shares with the gateways: set {STORE_URL_VARIABLE}")
+    if not settings.database_url:
+        raise SettingsError(
+            f"A worker needs a database that it shares with the gateways: set {variable('database_url')}"
+        )
+    embeddings = create_embeddings(settings)
+    keys = key_ring(settings)
+    extractor = Extractor.from_settings(settings)
+    knowledge = KnowledgeServices(settings, store, embeddings, extractor, Workload.OTHERS)
+    dependencies = {"settings": settings, "store": store, "database": knowledge.database}
+    litestar = SERVICE.litestar(
+        [health, *probe_routes(store, knowledge.database)],
+        settings,
+        GATEWAY_KEYS.roles,
+        keys=keys,
+        tracing=SERVICE.tracing(),
+        lifespan=[store.running, embeddings.running, extractor.running, knowledge.running],
+        dependencies={
+            "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
+            **{name: provided(value) for name, value in dependencies.items()},
+        },
+        openapi_config=None,
+    )
+    return SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping)

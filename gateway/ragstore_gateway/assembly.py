@@ -27,6 +27,7 @@ from ragstore_gateway.engines.assembly import Engines
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
+from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keys import visible_bases
 from ragstore_gateway.openai_vector_stores import file_routes, store_routes
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
@@ -70,6 +71,7 @@ class KnowledgeServices:
         store: the gateway's store.
         embeddings: embeds questions and documents.
         extractor: extracts the texts of documents. It runs as long as this does.
+        workload: the bases whose jobs this process runs.
 
     Attributes:
         database: the gateway's state.
@@ -82,7 +84,14 @@ class KnowledgeServices:
         vector_stores_api: OpenAI's Vector Stores and Files API.
     """
 
-    def __init__(self, settings: Settings, store: Store, embeddings: Embeddings, extractor: Extractor) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        embeddings: Embeddings,
+        extractor: Extractor,
+        workload: Workload = Workload.ALL,
+    ) -> None:
         self.database = Database.from_settings(settings)
         self.knowledge_bases = Configurations(
             self.database, "rags", KnowledgeBase, lambda body, before: completed(embeddings, body, before)
@@ -100,6 +109,7 @@ class KnowledgeServices:
             self.engines,
             extractor,
             partial(store.permits, writes=True),
+            workload,
         )
         self._fetching = SourceFetching(settings, extractor)
         runs = Runs(self.database, self.ingestion.leases)
@@ -110,6 +120,8 @@ class KnowledgeServices:
             self.ingestion,
             runs,
             {"web": self._fetching.kind, "upload": upload_kind(self.source_files, extractor)},
+            # A worker reaches all sources: their documents are accepted, and ingested by whom their base belongs to.
+            begins_scheduled=workload is not Workload.IN_MEMORY,
         )
         self.conversations = Conversations(self.database, settings)
         self._defaults = DefaultBases(self.knowledge_bases, settings.collections, settings.collection_prefix)

@@ -83,6 +83,9 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         max_document_text_characters: maximum number of characters of a document's text; a longer one is 413.
         max_files_bytes: maximum size of all files of `/v1/files` together; a file beyond it is 413.
         max_document_chunks: maximum number of chunks of a document; the ingestion of one with more fails.
+        ingestion_workers: whether `ragstore-gateway worker` processes run the jobs of knowledge bases and the scheduled
+            runs of sources; the gateway itself runs only the jobs of `in-memory` bases then. See
+            [workers](ingestion.md#workers).
         ingestion_concurrency: maximum number of documents that one process ingests concurrently.
         ingestion_max_waiting: maximum number of ingestions that have not ended, of all replicas; more are 503.
         ingestion_max_waiting_bytes: maximum size of their documents together; more are 503. One document alone may be
@@ -174,6 +177,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     max_document_text_characters: Count = 10_000_000
     max_document_chunks: Count = 50_000
     max_files_bytes: Count = 10 * 1024**3
+    ingestion_workers: bool = False
     ingestion_concurrency: Count = 8
     ingestion_max_waiting: Count = 10_000
     ingestion_max_waiting_bytes: Count = 5 * 1024**3
@@ -328,6 +332,11 @@ def _check(settings: Settings) -> None:
         raise SettingsError(
             f"{variable('database_url')} is wrong: it must be an address such as postgresql://user@host/database, with "
             "the password behind the user and not in the query"
+        )
+    if settings.ingestion_workers and not settings.database_url:
+        raise SettingsError(
+            f"{variable('ingestion_workers')} is wrong: workers need PostgreSQL, and {variable('database_url')} is "
+            "not set"
         )
     for field in ("upstream_url", "searxng_url", "public_url"):
         url = str(getattr(settings, field))

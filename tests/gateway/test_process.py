@@ -113,7 +113,7 @@ def test_a_database_of_a_newer_version_ends_the_start_with_a_line_that_says_so(t
 @pytest.mark.process
 def test_commands_that_call_a_gateway_do_not_load_the_database() -> None:
     code = "import sys, ragstore_gateway.commands.cli; print([each for each in sys.argv[1:] if each in sys.modules])"
-    modules = ["sqlalchemy", "alembic", "advanced_alchemy", "psycopg", "aiosqlite"]
+    modules = ["sqlalchemy", "alembic", "psycopg", "aiosqlite"]
     ended = subprocess.run([sys.executable, "-c", code, *modules], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
 

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from tests.support.pages import ROOT
 from tests.support.servers import Served, free_port, start_process
@@ -29,8 +30,9 @@ def start_gateway(
     port: int | None = None,
     ready: bool = True,
     prefix: Sequence[str] = (),
+    command: Literal["serve", "worker"] = "serve",
 ) -> Served:
-    """Start a gateway.
+    """Start a gateway, or a worker.
 
     Args:
         folder: where its data and its log go.
@@ -38,6 +40,7 @@ def start_gateway(
         port: the port to listen on; a free one when None.
         ready: whether to wait until it is ready, or only until it listens.
         prefix: a command that becomes the gateway, which it is followed by.
+        command: the command of `ragstore-gateway`.
 
     Returns:
         The running gateway.
@@ -51,7 +54,7 @@ def start_gateway(
     if CHOOSING_A_MODEL.isdisjoint(settings):
         settings["RAGSTORE_GATEWAY_EMBEDDING_MODEL"] = FAST_MODEL
     served = start_process(
-        [*prefix, sys.executable, "-m", "ragstore_gateway", "serve"],
+        [*prefix, sys.executable, "-m", "ragstore_gateway", command],
         f"http://127.0.0.1:{port}",
         folder / "gateway.log",
         settings,

@@ -17,9 +17,6 @@ import httpx
 
 START_SECONDS = 60.0
 
-STORE_ONLY = Path(__file__).with_name("store_only")
-"""Folder of modules that hide packages of the gateway."""
-
 
 WORKERS = 8
 """Workers of pytest-xdist that have ports of their own."""
@@ -109,11 +106,6 @@ def start_process(command: list[str], url: str, log: Path, environ: Mapping[str,
     return Served(url, process, log)
 
 
-def _store_only_path() -> str:
-    """`PYTHONPATH` of a process of the store: nothing that only the gateway installs is found where it is optional."""
-    return os.pathsep.join(filter(None, [str(STORE_ONLY), os.environ.get("PYTHONPATH", "")]))
-
-
 def start_chroma(folder: Path, port: int | None = None) -> Served:
     """Start a Chroma server and wait until it responds.
 
@@ -156,7 +148,6 @@ def start_service(
     """
     port = port or free_port()
     settings = {
-        "PYTHONPATH": _store_only_path(),
         "RAGSTORE_PORT": str(port),
         "RAGSTORE_DATA_PATH": str(folder / "data"),
         **(environ or {}),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import structlog
@@ -25,6 +27,9 @@ from ragstore_gateway.engines.engine import EngineInvalid
 from ragstore_gateway.engines.engines import check_installed
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings, variable
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp
 
 
 def loaded_settings() -> Settings:
@@ -51,9 +56,33 @@ def main() -> None:
 @main.command()
 def serve() -> None:
     """Run the gateway."""
-    from ragstore.kit.server.runner import run
-    from ragstore_gateway.app import METRICS, SERVICE, create_app
-    from ragstore_gateway.embeddings.model_files import ModelDamaged
+    from ragstore_gateway.app import create_app
+
+    chosen = _checked_settings()
+    if not chosen.database_url or not (os.environ.get(STORE_URL_VARIABLE) or os.environ.get("RAGSTORE_CHROMA_URL")):
+        _prepare_data(chosen.data_path)
+    _run(create_app, chosen)
+
+
+@main.command()
+def worker() -> None:
+    """Run jobs of ingestion beside gateways.
+
+    Workers share PostgreSQL and the store with gateways that have RAGSTORE_GATEWAY_INGESTION_WORKERS=true. A worker
+    serves its health and its metrics only.
+    """
+    from ragstore_gateway.app import create_worker
+
+    _run(create_worker, _checked_settings())
+
+
+def _checked_settings() -> Settings:
+    """The settings of a process that serves. It logs from now on.
+
+    Raises:
+        click.ClickException: a setting or an installed engine is wrong.
+    """
+    from ragstore_gateway.app import SERVICE
 
     chosen = loaded_settings()
     try:
@@ -62,10 +91,21 @@ def serve() -> None:
     except (EngineInvalid, SettingsError) as error:
         raise click.ClickException(str(error)) from None
     configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
-    if not chosen.database_url or not (os.environ.get(STORE_URL_VARIABLE) or os.environ.get("RAGSTORE_CHROMA_URL")):
-        _prepare_data(chosen.data_path)
+    return chosen
+
+
+def _run(create: Callable[[Settings, threading.Event], ASGIApp], chosen: Settings) -> NoReturn:
+    """Run an application until a signal stops the process.
+
+    Raises:
+        click.ClickException: it cannot start; the program ends with one line that says why.
+    """
+    from ragstore.kit.server.runner import run
+    from ragstore_gateway.app import METRICS
+    from ragstore_gateway.embeddings.model_files import ModelDamaged
+
     try:
-        run(lambda stopping: create_app(chosen, stopping), chosen, METRICS, facts={"version": __version__})
+        run(lambda stopping: create(chosen, stopping), chosen, METRICS, facts={"version": __version__})
     except (KeysError, ModelDamaged, SettingsError) as error:
         raise click.ClickException(str(error)) from None
 

@@ -16,7 +16,7 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.engines.deferred_store import DeferredStore
 from ragstore_gateway.engines.engine import Adapter, Engine
 from ragstore_gateway.engines.engine_collection import EngineCollection
-from ragstore_gateway.engines.engines import ENGINES
+from ragstore_gateway.engines.engines import ENGINES, IN_MEMORY
 from ragstore_gateway.engines.in_memory_store import InMemoryCollection, InMemoryStore
 from ragstore_gateway.engines.linked_collection import LinkedCollection
 from ragstore_gateway.engines.linked_store import LinkedStore, SharedStore
@@ -91,7 +91,7 @@ class Engines:
         memory: dict[str, InMemoryCollection] = {}
         self._own: dict[str, Callable[[Any, str, int], EngineCollection]] = {
             "ragstore": self._open_ragstore,
-            "in-memory": lambda _, name, dimension: InMemoryStore(memory, name, dimension),
+            IN_MEMORY: lambda _, name, dimension: InMemoryStore(memory, name, dimension),
         }
         """The engines without a module: how to open a collection by its parameters, name and dimension."""
         self._clients: dict[bytes, SharedClient[Any]] = {}

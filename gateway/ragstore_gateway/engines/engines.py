@@ -20,9 +20,12 @@ from ragstore_gateway.engines.store_parameters import (
     RagstoreParameters,
 )
 
+IN_MEMORY: Final = "in-memory"
+"""The engine whose vectors are in the memory of one process."""
+
 _DECLARED: Final = (
     Engine("ragstore", RagstoreParameters),
-    Engine("in-memory", InMemoryParameters),
+    Engine(IN_MEMORY, InMemoryParameters),
     Engine("chroma", ChromaParameters, f"{__package__}.chroma_store"),
     Engine("pgvector", PgvectorParameters, f"{__package__}.pgvector_store"),
     Engine("qdrant", QdrantParameters, f"{__package__}.qdrant_adapter", "qdrant", "qdrant_client"),

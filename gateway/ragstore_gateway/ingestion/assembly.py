@@ -34,6 +34,7 @@ from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.text_tools import TextTools
+from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.splitter_pool import Splitter
 
@@ -56,6 +57,7 @@ class Ingestion:
         engines: opens collections.
         extractor: extracts texts.
         may_write: whether the caller of the current request may write an existing collection of the store.
+        workload: the bases whose jobs this process runs.
 
     Attributes:
         documents: the documents of all bases.
@@ -74,13 +76,14 @@ class Ingestion:
         engines: Engines,
         extractor: Extractor,
         may_write: Callable[[str], bool] = lambda _: True,
+        workload: Workload = Workload.ALL,
     ) -> None:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
         self.documents = Documents(database, self.acceptance)
         self._groups = GroupAcceptance(self.documents)
         self.collections = Collections(database, embeddings, engines, settings.collection_prefix)
         self.linked = LinkedCollections(database, bases, embeddings, engines, self.collections, may_write)
-        self._removals = Removals(database, engines)
+        self._removals = Removals(database, engines, workload)
         leases = self.leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter.from_settings(settings)
         texts = TextTools(extractor, self._splitter)
@@ -93,13 +96,13 @@ class Ingestion:
         shared = SharedIngestion(self.collections, publication, texts, has_lease)
         recorded = RecordedIngestion(database, self.collections, publication, texts, retries, has_lease)
         self._jobs = Jobs(
-            IngestionQueue(database, self.collections, leases),
+            IngestionQueue(database, self.collections, leases, workload),
             leases,
             Pipeline(publication, self._removals, shared, recorded),
             settings.ingestion_concurrency,
             REPLICA_POLL_SECONDS if database.is_postgresql else POLL_SECONDS,
         )
-        backfill = KeywordBackfill(database, self.collections)
+        backfill = KeywordBackfill(database, self.collections, workload)
         retention = settings.ingestion_retention_days
         self._supervisor = Supervisor(database, self._jobs.wake, self._removals, backfill, retention)
         bases.add_listener(Reindexing(self.collections, self._jobs.wake))

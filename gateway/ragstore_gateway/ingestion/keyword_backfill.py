@@ -14,8 +14,9 @@ from ragstore.kit.errors import ServiceError
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, MAX_PASSAGES, REVISION_KEY, Passage
 from ragstore_gateway.ingestion.collections import Collection, Collections
-from ragstore_gateway.ingestion.tables import CollectionDocumentRow
+from ragstore_gateway.ingestion.tables import CollectionDocumentRow, CollectionRow
 from ragstore_gateway.ingestion.transactions import lock_base
+from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keywords.keyword_index import IndexedChunk, put_keywords
 from ragstore_gateway.keywords.words import words
 
@@ -34,11 +35,13 @@ class KeywordBackfill:
 
     Args:
         collections: the collections of all bases.
+        workload: the bases whose jobs this process runs.
     """
 
-    def __init__(self, database: Database, collections: Collections) -> None:
+    def __init__(self, database: Database, collections: Collections, workload: Workload = Workload.ALL) -> None:
         self._database = database
         self._collections = collections
+        self._workload = workload
 
     async def run(self) -> None:
         """Index documents, until all are indexed or the time is over.
@@ -48,7 +51,12 @@ class KeywordBackfill:
         """
         end = monotonic() + RUN_SECONDS
         count = 0
-        missing = sa.select(CollectionDocumentRow).where(CollectionDocumentRow.has_keywords.is_(False)).limit(BATCH)
+        missing = (
+            sa.select(CollectionDocumentRow)
+            .join(CollectionRow, CollectionRow.id == CollectionDocumentRow.collection_id)
+            .where(CollectionDocumentRow.has_keywords.is_(False), self._workload.engines(CollectionRow.store_type))
+            .limit(BATCH)
+        )
         while monotonic() < end:
             async with self._database.reading() as session:
                 rows = list(await session.scalars(missing))

@@ -42,6 +42,7 @@ from ragstore_gateway.ingestion.transactions import (
     is_unchanged,
     lock_base,
 )
+from ragstore_gateway.ingestion.workload import Workload
 
 MAX_DOCUMENTS: Final = 32
 MAX_BYTES: Final = 1024 * 1024
@@ -76,18 +77,26 @@ class IngestionQueue:
     Args:
         collections: the collections of all bases.
         leases: the lease of this process. Without a valid one, other processes take over what it claims.
+        workload: the bases whose ingestions this process claims.
     """
 
-    def __init__(self, database: Database, collections: Collections, leases: Leases) -> None:
+    def __init__(
+        self, database: Database, collections: Collections, leases: Leases, workload: Workload = Workload.ALL
+    ) -> None:
         self._database = database
         self._collections = collections
         self._leases = leases
+        self._workload = workload
 
     async def lanes(self) -> list[Lane]:
-        """The ingestions that wait, by base, the oldest first."""
+        """The ingestions that wait for a process of this workload, by base, the oldest first."""
         query = (
             sa.select(IngestionRow.base_id, IngestionRow.state, sa.func.count(), sa.func.min(IngestionRow.created_on))
-            .where(IngestionRow.owner == _NOBODY, IngestionRow.state.in_(UNFINISHED))
+            .where(
+                IngestionRow.owner == _NOBODY,
+                IngestionRow.state.in_(UNFINISHED),
+                self._workload.bases(IngestionRow.base_id),
+            )
             .group_by(IngestionRow.base_id, IngestionRow.state)
         )
         found: dict[str, dict[str, tuple[int, datetime]]] = {}

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.engines.engine_collection import MAX_BATCH, EngineCollection, Record
+from ragstore_gateway.engines.engines import IN_MEMORY
 from ragstore_gateway.errors import CollectionMissing
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
@@ -35,8 +36,6 @@ CONCURRENCY: Final = 4
 
 MAX_EMBEDDED: Final = 16
 """Maximum number of embedded batches that wait for the engine."""
-
-IN_MEMORY: Final = "in-memory"
 
 T = TypeVar("T")
 

@@ -20,6 +20,7 @@ from ragstore_gateway.engines.linked_store import SharedStore
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import Collection
 from ragstore_gateway.ingestion.tables import CollectionRow, RemovalRow
+from ragstore_gateway.ingestion.workload import Workload
 
 MAX_WAIT: Final = timedelta(minutes=10)
 LATE_REMOVAL: Final = timedelta(hours=1)
@@ -72,14 +73,16 @@ class Removals:
 
     Args:
         engines: opens collections.
+        workload: the bases whose jobs this process runs.
     """
 
-    def __init__(self, database: Database, engines: Engines) -> None:
+    def __init__(self, database: Database, engines: Engines, workload: Workload = Workload.ALL) -> None:
         self._database = database
         self._engines = engines
+        self._workload = workload
 
     async def run(self, base_id: str | None = None) -> None:
-        """Remove all that is due. Vectors that cannot be removed are due again later.
+        """Remove all that is due and that this process can reach. Vectors that cannot be removed are due again later.
 
         Args:
             base_id: the knowledge base; None for all.
@@ -87,7 +90,9 @@ class Removals:
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        query = sa.select(RemovalRow).where(RemovalRow.due_on <= datetime.now(UTC)).order_by(RemovalRow.due_on)
+        reachable = self._workload.engines(RemovalRow.store_type)
+        query = sa.select(RemovalRow).where(RemovalRow.due_on <= datetime.now(UTC), reachable)
+        query = query.order_by(RemovalRow.due_on)
         if base_id is not None:
             query = query.where(RemovalRow.base_id == base_id)
         async with self._database.reading() as session:

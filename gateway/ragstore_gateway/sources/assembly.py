@@ -43,6 +43,7 @@ class Sources:
         ingestion: ingests documents.
         runs: the runs of all sources.
         kinds: the types of sources.
+        begins_scheduled: whether this process begins the runs that are scheduled.
 
     Attributes:
         documents: the documents of sources.
@@ -55,11 +56,14 @@ class Sources:
         ingestion: Ingestion,
         runs: Runs,
         kinds: Mapping[SourceType, SourceKind],
+        *,
+        begins_scheduled: bool = True,
     ) -> None:
         self.runs = runs
         self.documents = SourceDocuments(database, ingestion, self.runs)
         self._bases = bases
         self._kinds = kinds
+        self._begins_scheduled = begins_scheduled
         self._previews = Previews(self.documents)
         self._woken = asyncio.Event()
         self._schedules = Schedules(database, self.runs, self._woken.set)
@@ -186,7 +190,8 @@ class Sources:
                 if monotonic() >= expired + self.runs.report_seconds:
                     expired = monotonic()
                     await self.runs.expire()
-                await self._run_due()
+                if self._begins_scheduled:
+                    await self._run_due()
             except DatabaseUnavailable as error:
                 _log.warning("scheduled source runs not begun", error=error.cause)
             except Exception as error:  # noqa: BLE001  # without this loop, no source would run

@@ -95,6 +95,7 @@ class Execution:
         """Locations of the pages that are not missing."""
         self._pending: list[Pending] = []
         self._seen: dict[str, Visit] = {}
+        self._settled = -float("inf")
         self._deadline = monotonic() + source.settings.time_budget_minutes * 60
         self._is_lost = False
         self._is_completed = False
@@ -244,7 +245,9 @@ class Execution:
                     await self._take(visit)
                 except _OutOfTime:
                     return CrawlEnd(complete=False, reason=TIME_BUDGET)
-                await self._settle()
+                # A settlement is two transactions, so that not each page has one.
+                if monotonic() >= self._settled + POLL_SECONDS:
+                    await self._settle()
                 if self._counts.chunks >= self._max_chunks:
                     return CrawlEnd(complete=False, reason=MAX_SEGMENTS)
         return crawl.end
@@ -320,6 +323,7 @@ class Execution:
         """Record the documents whose ingestions have ended."""
         if not self._pending:
             return
+        self._settled = monotonic()
         counts = self._counts
         for each in await self._documents.ended(self.run.id, self._pending):
             self._pending.remove(each.pending)

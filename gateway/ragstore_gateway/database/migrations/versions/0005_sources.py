@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from advanced_alchemy.types import DateTimeUTC
 from alembic import op
+
+from ragstore_gateway.database.base import DateTimeUTC
 
 revision = "0005"
 down_revision = "0004"
