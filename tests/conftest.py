@@ -6,10 +6,12 @@ import gc
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
+from functools import lru_cache
 from typing import Self
 from uuid import uuid4
 
 import httpx
+import httpx._transports.default as httpx_transports
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -21,6 +23,11 @@ settings.register_profile("ragstore", deadline=None, suppress_health_check=[Heal
 settings.register_profile("fast", settings.get_profile("ragstore"), max_examples=25)
 
 pytest_plugins = ["tests.support.fast_tier", "tests.support.second_run"]
+
+# Each client of httpx loads the certificates of all authorities, for http, too: 25 to 60 ms of processor time. Tests
+# make thousands of clients; one context serves all of them.
+_create_ssl_context = httpx_transports.create_ssl_context  # type: ignore[attr-defined]  # httpx has no public way
+httpx_transports.create_ssl_context = lru_cache(_create_ssl_context)  # type: ignore[attr-defined]  # the same
 
 STORES = ("embedded", "remote")
 

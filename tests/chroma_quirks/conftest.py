@@ -29,34 +29,34 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the server keeps its data and its log."""
     return tmp_path_factory.mktemp("chroma_quirks_server")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(server_folder: Path) -> Iterator[Served]:
     """A Chroma server for this folder alone: some quirks reach other collections."""
     with running(start_chroma(server_folder)) as served:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def http(server: Served) -> Iterator[httpx.Client]:
     """A plain HTTP client on the server's default database."""
     with httpx.Client(base_url=server.url + DATABASE_PATH, timeout=60) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def embedded_instance(tmp_path_factory: pytest.TempPathFactory) -> Instance:
     """Embedded Chroma."""
     folder = tmp_path_factory.mktemp("chroma_quirks_embedded")
     return Instance(persistent_client(folder), folder, os.getpid())
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server_instance(server: Served, server_folder: Path) -> Instance:
     """Chroma's server, with its Python client."""
     url = httpx.URL(server.url)

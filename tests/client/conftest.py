@@ -52,7 +52,7 @@ def _no_canary_is_logged(log_spy: LogSpy) -> Iterator[None]:
     assert not leaks
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def client_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The service, over embedded Chroma."""
@@ -100,13 +100,13 @@ def archive_name() -> str:
     return f"repo_{uuid4()}"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ragstore_archives(store: Client) -> ArchiveStore:
     """Archives in the service."""
     return RagstoreArchiveStore(store)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chroma_archives(chroma: Served) -> Iterator[ArchiveStore]:
     """Archives in a plain Chroma server."""
     archives = ChromaArchiveStore(chroma.url)
@@ -144,7 +144,7 @@ def client(make_client: ClientFactory, client_service: Served) -> Client:
     return make_client(client_service.url)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def store(client_service: Served) -> Iterator[Client]:
     """A client of the service, for preparing a test."""
     with Client(client_service.url) as client:

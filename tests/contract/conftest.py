@@ -55,7 +55,7 @@ def untouched(http: httpx.Client) -> Iterator[str]:
     http.delete(f"/collections/{name}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def validating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A service over one kind of store, for requests that are rejected before they reach a store."""
@@ -66,7 +66,7 @@ def validating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Clien
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guarded(validating: httpx.Client) -> Iterator[str]:
     """A collection of that service with one document, which no request may change."""
     name = f"t-{uuid4().hex}"

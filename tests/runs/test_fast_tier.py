@@ -54,6 +54,15 @@ def test_a_marked_test_and_one_in_a_folder_of_such_tests_are_not_in_the_tier(inn
     assert inner.pytest("--fast").counts == {"passed": 1, "deselected": 1}
 
 
+def test_the_run_after_the_tier_has_all_other_tests_and_the_properties_of_the_tier(inner: InnerRun) -> None:
+    inner.write("conftest", FIXTURES)
+    property_ = "from hypothesis import given, strategies\n@given(strategies.none())\ndef test_property(_): pass\n"
+    inner.write("test_a", f"{property_}def test_it(): pass\ndef test_needing(client): pass")
+    inner.write("tests/system/test_b", "def test_it(): pass")
+    assert inner.pytest("--fast").counts == {"passed": 2, "deselected": 1}
+    assert inner.pytest("--after-fast").counts == {"passed": 3, "deselected": 1}
+
+
 def test_the_error_names_a_fixture_that_starts_a_process_without_a_declaration(inner: InnerRun) -> None:
     inner.write("conftest", FIXTURES)
     inner.write("test_a", "def test_it(undeclared): pass")
@@ -98,3 +107,8 @@ def test_a_run_beyond_its_time_limit_fails_although_all_tests_pass(inner: InnerR
 
 def test_the_target_of_the_makefile_has_a_limit_of_a_minute(inner: InnerRun) -> None:
     assert "--fast --max-seconds 60 " in inner.command("test-fast")
+
+
+def test_a_run_of_all_tests_leaves_out_those_of_the_tier_by_a_variable_only(inner: InnerRun) -> None:
+    assert "--after-fast" not in inner.command("test")
+    assert "--after-fast" in inner.command("test", "AFTER_FAST=1")

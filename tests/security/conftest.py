@@ -32,7 +32,7 @@ RESERVED = "kb_base_1"
 """A collection of the gateway, with one document `secret`."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedService]:
     """A service with keys over embedded Chroma, which tests only read unless they clean up."""
@@ -48,32 +48,32 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedService]:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def clients(keyed: KeyedService) -> Iterator[dict[str | None, httpx.Client]]:
     """A client for each key by its name, and one without a key under None."""
     with ExitStack() as stack:
         yield {name: stack.enter_context(keyed.client(name)) for name in (None, *KEYS)}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def admin(clients: dict[str | None, httpx.Client]) -> httpx.Client:
     """A client that may do everything."""
     return clients["admin"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def guest(clients: dict[str | None, httpx.Client]) -> httpx.Client:
     """A client that may read `repo_a*`."""
     return clients["guest"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def team(clients: dict[str | None, httpx.Client]) -> httpx.Client:
     """A client that may do everything to `repo_*` and `shared`."""
     return clients["team"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def anonymous(clients: dict[str | None, httpx.Client]) -> httpx.Client:
     """A client without a key."""
     return clients[None]

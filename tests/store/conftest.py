@@ -18,7 +18,7 @@ from tests.support.spies import SpyBackend, SpyStore
 from tests.support.stores import STORES, TENANT, StoreLocation, exact, stack
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def location(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> StoreLocation:
     """Where the stores keep their documents."""
     return StoreLocation(tmp_path_factory.mktemp("stores"), chroma.url, "store_tests")
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def started(location: StoreLocation) -> AsyncIterator[Callable[[str], Awaitable[Store]]]:
     """Starts a store of a kind, once for all files of a worker."""
     stores: dict[str, Store] = {}
@@ -81,20 +81,20 @@ async def started(location: StoreLocation) -> AsyncIterator[Callable[[str], Awai
             await store.close()
 
 
-@pytest.fixture(scope="session", params=QUOTA_STORES if os.environ.get("QUOTA_STORES") else STORES)
+@pytest.fixture(scope="package", params=QUOTA_STORES if os.environ.get("QUOTA_STORES") else STORES)
 async def store(request: pytest.FixtureRequest, started: Callable[[str], Awaitable[Store]]) -> Store:
     """A running store, of every kind."""
     return await started(request.param)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def spy_backend(tmp_path_factory: pytest.TempPathFactory) -> SpyBackend:
     """Embedded Chroma for the tests of store layers; `bare` starts it."""
     return SpyBackend(str(tmp_path_factory.mktemp("bare")), TENANT, "store_tests", 30.0)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def bare(spy_backend: SpyBackend) -> AsyncIterator[Store]:
     """The innermost store alone."""
     store = exact(spy_backend)

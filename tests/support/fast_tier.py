@@ -1,5 +1,7 @@
 """The fast tier: `pytest --fast` runs the tests that start no process. `make test-fast` runs it with a time limit.
 
+`pytest --after-fast` runs all others. It runs the properties of the fast tier again, with more examples.
+
 A test is not in the tier if it uses a fixture with `@starts_process`, itself or through other fixtures, if it has the
 marker `process`, or if it is in one of `PROCESS_FOLDERS`. A test of the tier that starts a process fails.
 """
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import is_hypothesis_test
 
 from tests.support.process_fixtures import is_declared
 
@@ -32,8 +35,10 @@ _being_set_up: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--fast` and `--max-seconds`."""
+    """Add `--fast`, `--after-fast` and `--max-seconds`."""
     parser.addoption("--fast", action="store_true", help="run only tests that start no process")
+    after = "run only the other tests, and properties, of which the fast tier checks fewer examples"
+    parser.addoption("--after-fast", action="store_true", help=after)
     parser.addoption("--max-seconds", type=float, help="fail a run that takes longer, even if all tests pass")
 
 
@@ -50,12 +55,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the other tests that start processes, in the fast tier."""
-    if not config.getoption("--fast"):
+    """Deselect the other tests that start processes, in the fast tier, or the tests that it has run."""
+    if config.getoption("--fast"):
+        deselected = {item for item in items if _starts_process(item)}
+    elif config.getoption("--after-fast"):
+        deselected = {
+            item for item in items if not (_is_in_folder(item) or _starts_process(item) or _is_property(item))
+        }
+    else:
         return
-    slow = [item for item in items if _starts_process(item)]
-    deselected = set(slow)
-    config.hook.pytest_deselected(items=slow)
+    config.hook.pytest_deselected(items=[item for item in items if item in deselected])
     items[:] = [item for item in items if item not in deselected]
 
 
@@ -107,6 +116,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     verdict = "TOO LONG: " if seconds > limit else ""
     terminalreporter.section("time")
     terminalreporter.line(f"{verdict}{seconds:.1f} s of {limit:g} s, {processor_seconds:.1f} s of processor time")
+
+
+def _is_in_folder(item: pytest.Item) -> bool:
+    return any(item.path.is_relative_to(item.config.rootpath / "tests" / name) for name in PROCESS_FOLDERS)
+
+
+def _is_property(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and is_hypothesis_test(item.obj)
 
 
 def _starts_process(item: pytest.Item) -> bool:

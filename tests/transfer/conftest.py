@@ -10,14 +10,14 @@ from tests.support.servers import Served, running, start_service
 from tests.support.transfers import Store
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A service over embedded Chroma."""
     with running(start_service(tmp_path_factory.mktemp("embedded"))) as served, Store.of(served) as store:
         yield store
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def remote(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A service over a Chroma server."""
     environ = {"RAGSTORE_CHROMA_URL": chroma.url, "RAGSTORE_CHROMA_DATABASE": "transfer_tests"}

@@ -57,14 +57,14 @@ def ingest(url: str, collection: str, passages: Sequence[Passage]) -> None:
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def upstream() -> Iterator[FakeUpstream]:
     """A model server."""
     with fake_upstream() as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def chat_gateway(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway with an upstream and a key for it. Its store holds all passages."""
@@ -81,7 +81,7 @@ def chat_gateway(upstream: FakeUpstream, tmp_path_factory: pytest.TempPathFactor
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def manual_gateway(
     upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
@@ -103,7 +103,7 @@ def manual_gateway(
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def fresh_gateway(
     upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory
@@ -126,7 +126,7 @@ def new_key(keys: Path, name: str, role: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def keyed_gateway(
     upstream: FakeUpstream, chat_gateway: Served, tmp_path_factory: pytest.TempPathFactory

@@ -23,7 +23,7 @@ from tests.support.process_fixtures import starts_process
 SETTINGS = frozenset(SourceSettings.__struct_fields__)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 async def extractor() -> AsyncIterator[Extractor]:
     """A running extractor."""
@@ -31,7 +31,7 @@ async def extractor() -> AsyncIterator[Extractor]:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served_site() -> Iterator[ChangingSite]:
     """The site, for all tests."""
     with changing_site(PUBLIC) as site:

@@ -21,7 +21,7 @@ from tests.support.servers import Served
 ENGINES = ("ragstore", "in-memory", "chroma", "pgvector", "pgvector-hnsw", "qdrant", "elasticsearch", "mongodb-atlas")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def vector_database(postgres: Postgres) -> Iterator[str]:
     """A database of PostgreSQL."""
     url = postgres.create_database()
@@ -29,28 +29,28 @@ def vector_database(postgres: Postgres) -> Iterator[str]:
     postgres.drop_database(url)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def qdrant() -> Iterator[QdrantServer]:
     """A server with Qdrant's interface."""
     with in_thread(qdrant_server) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def elasticsearch() -> Iterator[ElasticsearchServer]:
     """A server with a part of Elasticsearch's interface."""
     with in_thread(elasticsearch_server) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def mongodb() -> Iterator[MongodbServer]:
     """A server with a part of MongoDB's interface."""
     with in_thread(mongodb_server) as server:
         yield server
 
 
-@pytest.fixture(scope="session", params=ENGINES)
+@pytest.fixture(scope="package", params=ENGINES)
 def target(request: pytest.FixtureRequest, gateway: Served) -> Target:
     """Each engine."""
     name: str = request.param

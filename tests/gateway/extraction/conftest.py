@@ -29,7 +29,7 @@ async def running(limits: ExtractionLimits) -> AsyncIterator[Extractor]:
         yield extractor
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 async def extractor() -> AsyncIterator[Extractor]:
     """A running extractor."""

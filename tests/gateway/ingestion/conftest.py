@@ -23,13 +23,13 @@ ENVIRON = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ingesting_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the gateway."""
     return tmp_path_factory.mktemp("ingesting")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def ingesting(ingesting_folder: Path) -> Iterator[Served]:
     """A gateway with SQLite, and a store in its process."""
@@ -37,7 +37,7 @@ def ingesting(ingesting_folder: Path) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def state(ingesting: Served, ingesting_folder: Path) -> Iterator[State]:
     """The gateway's database."""
     with state_of(ingesting_folder) as found:

@@ -13,7 +13,7 @@ from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="package", params=["sqlite", "postgresql"])
 @starts_process
 def http(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
     """A client of a gateway, once over SQLite and once over PostgreSQL."""

@@ -19,7 +19,7 @@ from tests.support.servers import Served
 FOLDER: Final = Path(__file__).resolve().parents[1] / "node"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def schemas(gateway: Served) -> dict[str, Any]:
     """The schemas by kind."""
     return {

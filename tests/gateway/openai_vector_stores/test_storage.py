@@ -104,7 +104,7 @@ class Gateway:
             }
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 @starts_process
 async def file_gateways(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

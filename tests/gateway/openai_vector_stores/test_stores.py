@@ -16,7 +16,7 @@ from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 @starts_process
 def api(request: pytest.FixtureRequest) -> Api:
     """A gateway over SQLite, and one of two replicas over PostgreSQL."""

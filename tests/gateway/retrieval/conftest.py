@@ -129,7 +129,7 @@ def http_calls(assisted: Assisted, **fields: Any) -> dict[str, Any]:
     return {"search-api": {**call, "query": {"q": "{userInput}"}, **fields}}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def assistant_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assisted]:
     """A gateway with two knowledge bases. It keeps contexts, and shows details of retrieval."""

@@ -25,7 +25,7 @@ ENVIRON = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def served_site() -> Iterator[ChangingSite]:
     """The website."""
     with changing_site() as site:
@@ -39,13 +39,13 @@ def site(served_site: ChangingSite) -> ChangingSite:
     return served_site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sourcing_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the gateway."""
     return tmp_path_factory.mktemp("sourcing")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def sourcing(sourcing_folder: Path, served_site: ChangingSite) -> Iterator[Served]:
     """A gateway with SQLite, and a store in its process, which may fetch the website."""
@@ -54,7 +54,7 @@ def sourcing(sourcing_folder: Path, served_site: ChangingSite) -> Iterator[Serve
         yield served
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def state(sourcing: Served, sourcing_folder: Path) -> Iterator[State]:
     """The gateway's database."""
     with state_of(sourcing_folder) as found:

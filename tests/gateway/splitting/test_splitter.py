@@ -40,7 +40,7 @@ def pids(splitter: Splitter) -> list[int]:
     return [worker.pid for worker in splitter.workers]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def shared() -> AsyncIterator[Splitter]:
     """A splitter for several tests."""
     splitter = Splitter(SECONDS, MEMORY_BYTES, 1, MAX_CHUNKS)

@@ -20,14 +20,14 @@ from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, free_port, running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def public_site() -> Iterator[FakeSite]:
     """A site on the address that tests treat as public."""
     with fake_site(PUBLIC) as site:
         yield site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def inner_site() -> Iterator[FakeSite]:
     """A server on an address that no page may lead to."""
     with fake_site(INNER) as site:
@@ -90,7 +90,7 @@ class WebGateway:
         return self.call("POST", "/summarize", key, json=body)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 @starts_process
 def web_gateway(gateway: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebGateway]:
     """A gateway that may fetch from one site of this machine."""
