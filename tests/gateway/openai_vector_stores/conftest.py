@@ -40,20 +40,20 @@ class Api:
     key: str = "sk-caller"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def api(gateway: Served) -> Api:
     """The shared gateway, which has no keys. A file of tests may replace it."""
     return Api(gateway.url)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def sdk(api: Api) -> Iterator[OpenAI]:
     """OpenAI's SDK."""
     with OpenAI(base_url=api.url + "/v1", api_key=api.key, max_retries=0, timeout=SECONDS) as client:
         yield client
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def plain(api: Api) -> Iterator[httpx.Client]:
     """A plain HTTP client on the same gateway."""
     with httpx.Client(base_url=api.url, headers={"X-API-Key": api.key}, timeout=SECONDS) as client:
@@ -84,7 +84,7 @@ def attach(
     )
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def handbook(sdk: OpenAI) -> Iterator[Handbook]:
     """A vector store with files. Tests do not change it."""
     created = sdk.vector_stores.create(name="handbook", metadata={"team": "housing"}, description="For tenants")
