@@ -2,7 +2,7 @@
 
     python -m benchmarks.ingestion --texts 1000 --langchain PYTHON
 
-Pages are those of a website on loopback, which one run of a source reads. All other rows have the same texts, and all
+A website on loopback has the pages, which one run of a source reads. All other rows have the same texts, and all
 rows the same server of embeddings, which responds immediately. Small texts have 1 kB; the large one has 5 MB. The loops
 are programs of their own: Chroma in batches of 256 chunks, and LangChain over Chroma one by one and in batches of
 1,000, by a Python that has `langchain-chroma` and `chromadb`. Processor time is measured for the gateways with the
