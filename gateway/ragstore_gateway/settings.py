@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Meta
@@ -110,6 +110,10 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         rag_enabled: whether `rag/` models retrieve anything.
         rag_collections: the knowledge bases that `rag/` models without an assistant search, separated by commas. Each
             one exists by default, over the collection of its name in the store.
+        rag_where: filter by the metadata of passages for plain `rag/` models, as a JSON object; see
+            [whose documents](assistants.md#whose-documents).
+        session_from: where the session of a request is from: `header`, which is `X-Session-Id` or the body, or `key`,
+            the name of the caller's key, so that no caller chooses it.
         rag_top_k: number of the nearest URLs whose best passages are in a prompt of a plain `rag/` model.
         rag_diversity: weight of diversity in the order of these passages, by maximal marginal relevance, 0 to 1. It
             drops none.
@@ -201,6 +205,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     rag_query: Literal["conversation", "last"] = "conversation"
     rag_enabled: bool = True
     rag_collections: str = "memory"
+    rag_where: dict[str, Any] = {}
+    session_from: Literal["header", "key"] = "header"
     rag_top_k: Annotated[int, Meta(ge=1, le=333)] = 5
     rag_diversity: Annotated[float, Meta(ge=0, le=1)] = 0.7
     rag_max_sources: Count = 5

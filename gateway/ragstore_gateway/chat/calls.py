@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from http import HTTPStatus
@@ -22,6 +22,7 @@ from ragstore.kit.errors import FieldError, InvalidRequest, NotFound, Unauthoriz
 from ragstore.kit.time_slices import rest, run_whole
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
 from ragstore_gateway.api.disconnect import CallerWatch
+from ragstore_gateway.api.request_variables import read_session
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import (
@@ -40,7 +41,7 @@ from ragstore_gateway.chat.conversation import Conversation, read_conversation
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.headers import request_headers, response_headers
-from ragstore_gateway.chat.names import check_name, check_names
+from ragstore_gateway.chat.names import check_name, check_names, read_names
 from ragstore_gateway.chat.rag_models import Augmentation, Caller
 from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
@@ -49,6 +50,7 @@ from ragstore_gateway.chat.usage import readable_encodings
 from ragstore_gateway.conversations.conversation_id import read_id
 from ragstore_gateway.errors import CallerGone, RetrievalFailed
 from ragstore_gateway.keys import key_of, visible_bases
+from ragstore_gateway.settings import Settings
 
 _V1: Final = "/v1"
 RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
@@ -250,7 +252,7 @@ class RagCall(Call):
         fields, conversation = await self.chat.slices.run(steps) if self._copied_bytes else run_whole(steps)
         # A list of sources behind it would make JSON unreadable.
         self._is_json_requested = _requests_json(fields.get("response_format"))
-        caller = _caller(scope, fields.get("metadata"), self.chat.settings.public_url)
+        caller = _caller(scope, fields, self.chat.settings)
         rag_model, upstream_model = await self.chat.models.find(self.head.model.removeprefix(RAG_PREFIX), headers)
         if conversation is None:
             added = rag_model.without_question(fields.get("messages"))
@@ -343,22 +345,26 @@ def _requests_json(response_format: Raw | None) -> bool:
         return False
 
 
-def _caller(scope: Scope, metadata: Raw | None, public_url: str) -> Caller:
+def _caller(scope: Scope, fields: Mapping[str, Raw], settings: Settings) -> Caller:
     """Where a request comes from.
 
     Args:
-        public_url: address of the gateway; empty for the address in the request.
+        fields: the fields of its body.
 
     Raises:
-        InvalidRequest: the id of its conversation is not valid.
+        InvalidRequest: the id of its conversation or of its session is not valid.
     """
     key, request = key_of(scope), current_request()
+    key_name = "" if key is None else key.name
+    user, session = read_names(fields)
     return Caller(
-        "" if key is None else key.name,
+        key_name,
         "" if request is None else request.request_id,
-        read_id(scope["headers"], metadata),
+        read_id(scope["headers"], fields.get("metadata")),
         visible_bases(scope),
-        public_url.rstrip("/") or _origin(scope),
+        settings.public_url.rstrip("/") or _origin(scope),
+        read_session(scope["headers"], key_name, settings.session_from, session),
+        user,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
+from ragstore_gateway.api.request_variables import RequestVariables
 from ragstore_gateway.chat.conversation import Conversation
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 
@@ -44,6 +45,8 @@ class Caller:
         conversation_id: the conversation that the request names; empty for none.
         bases: names of the knowledge bases that exist for the caller.
         origin: scheme and host of the gateway, as the caller reaches it; empty if unknown.
+        session_id: the session of the request; empty for none.
+        user: the user that the request names; empty for none.
     """
 
     key: str = ""
@@ -51,6 +54,13 @@ class Caller:
     conversation_id: str = ""
     bases: NamePatterns = ALL_NAMES
     origin: str = ""
+    session_id: str = ""
+    user: str = ""
+
+    @property
+    def variables(self) -> RequestVariables:
+        """The variables of filters."""
+        return RequestVariables(self.session_id, self.conversation_id, self.user, self.key)
 
 
 class RagModel(Protocol):

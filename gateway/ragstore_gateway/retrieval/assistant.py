@@ -135,7 +135,10 @@ class AssistantModel:
         try:
             async with asyncio.timeout(limit + GRACE_SECONDS):
                 assistant, bases = await self._found(caller)
-                return await self._services.retrieval.retrieve(assistant, bases, question, deadline), ""
+                contexts = await self._services.retrieval.retrieve(
+                    assistant, bases, question, deadline, caller.variables
+                )
+                return contexts, ""
         except TimeoutError:
             return [], "timeout"
         except Exception as error:  # noqa: BLE001 - whatever fails in retrieval, the chat continues

@@ -11,6 +11,7 @@ import structlog
 
 from ragstore.kit.errors import ServiceError
 from ragstore_client import RagstoreError
+from ragstore_gateway.api.request_variables import NO_VARIABLES, RequestVariables
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.configurations.assistant import Assistant, Task
 from ragstore_gateway.configurations.configuration import Configuration
@@ -102,17 +103,19 @@ class TaskRetrieval:
         bases: Mapping[str, Configuration[KnowledgeBase]],
         question: Question,
         deadline: float,
+        variables: RequestVariables = NO_VARIABLES,
     ) -> list[TaskContext]:
         """Retrieve for all tasks of an assistant: all searches and HTTP calls are concurrent.
 
         Args:
             bases: the bases of its workflow, by name.
             deadline: time on the event loop's clock at which searches, calls and rankings end.
+            variables: the variables of the request.
 
         Returns:
             The contexts of the tasks, in their order.
         """
-        searches = [searches_of(task, assistant, bases) for task in assistant.tasks]
+        searches = [searches_of(task, assistant, bases, variables) for task in assistant.tasks]
         queries = [search.query for own in searches for search in own or () if search.query is not None]
         async with asyncio.TaskGroup() as group:
             searching = group.create_task(self._search(assistant, question, searches, queries, deadline))
