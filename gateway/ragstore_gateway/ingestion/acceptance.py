@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
@@ -35,14 +35,14 @@ class NewContent:
         media_type: its media type, as declared.
         content: its bytes.
         kb_id: an alias of the knowledge base that the status repeats.
-        metadata: what its chunks have beside the gateway's keys.
+        metadata: metadata of its chunks beside the gateway's keys; None for what a document of its name has.
     """
 
     name: str
     media_type: str
     content: bytes
     kb_id: str
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] | None = None
 
 
 class Acceptance:
@@ -228,9 +228,10 @@ def new_ingestion(row: DocumentRow, document: NewContent, digest: str, now: date
     row.last_sequence += 1
     row.last_ingestion = ingestion_id
     size = len(document.content)
+    metadata = row.own_metadata if document.metadata is None else dict(document.metadata)
     if row.current_revision is None:
         row.media_type, row.bytes, row.content_hash = document.media_type, size, digest
-        row.own_metadata = dict(document.metadata)
+        row.own_metadata = metadata
     return IngestionRow(
         id=ingestion_id,
         kind=INGEST,
@@ -250,7 +251,7 @@ def new_ingestion(row: DocumentRow, document: NewContent, digest: str, now: date
         media_type=document.media_type,
         bytes=size,
         content_hash=digest,
-        own_metadata=dict(document.metadata),
+        own_metadata=metadata,
         owner="",
         attempts=0,
         created_on=now,

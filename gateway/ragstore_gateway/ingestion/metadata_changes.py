@@ -24,7 +24,7 @@ async def change_metadata(
 
     Args:
         session: the transaction, which has locked the document.
-        metadata: the metadata.
+        metadata: the metadata, as chunks are to have it.
         kb_id: name of the knowledge base.
     """
     last = await session.get(IngestionRow, document.last_ingestion)
