@@ -217,10 +217,10 @@ class Assistant(_Configuration, frozen=True, kw_only=True):
         | None
     ) = None
     query: Annotated[
-        Literal["", "conversation", "last"],
+        Literal["", "conversation", "last", "rewrite"],
         Meta(
-            description="The texts that are searched for: the messages of the user, or the last one; "
-            "empty means RAGSTORE_GATEWAY_RAG_QUERY."
+            description="The texts that are searched for: the messages of the user, the last one, or a question that "
+            "the model makes of them; empty means RAGSTORE_GATEWAY_RAG_QUERY."
         ),
     ] = ""
     http_calls: Annotated[

@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import structlog
 
 from ragstore.kit.byte_budget import FREE_BYTES, give_back, reserve
 from ragstore.kit.errors import ServiceError
+from ragstore_client import Where
 from ragstore_gateway.api.request_variables import RequestVariables
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -24,10 +25,7 @@ from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.hybrid_search import CollectionSearch, HybridSearch, candidates_of
 from ragstore_gateway.retrieval.question import Question
-from ragstore_gateway.retrieval.visible_search import FoundChunks
-
-if TYPE_CHECKING:
-    from ragstore_client import Where
+from ragstore_gateway.retrieval.visible_search import FoundChunks, narrowed
 
 BYTES_PER_CHARACTER: Final = 4
 """Memory for a character of a passage: the text, and the response or the prompt that has it, at two bytes each. Further
@@ -38,6 +36,9 @@ CHARACTERS_PER_TOKEN: Final = 4
 
 MAX_SWITCHES: Final = 3
 """Maximum number of times that a search is repeated because another collection became active during it."""
+
+CHUNKS_ONLY: Final[Where] = {"layer": {"$nin": ["document", "page", "section"]}}
+"""Selects the chunks of a collection with `layers`."""
 
 _log = structlog.get_logger(__name__)
 
@@ -52,6 +53,7 @@ class BaseQuery:
         where: filter by metadata.
         with_vectors: whether the passages have their vectors, where the engine returns them.
         matches_nothing: whether its filter needs what the request does not have, such as a session.
+        chunks_only: whether records of documents, pages and sections are left out, which repeat the texts of chunks.
     """
 
     base: Configuration[KnowledgeBase]
@@ -60,6 +62,7 @@ class BaseQuery:
     where: Where | None = None
     with_vectors: bool = False
     matches_nothing: bool = False
+    chunks_only: bool = False
 
     @classmethod
     def of(
@@ -72,6 +75,7 @@ class BaseQuery:
         filters: Sequence[Mapping[str, Any]] = (),
         where: Where | None = None,
         with_vectors: bool = False,
+        chunks_only: bool = False,
     ) -> Self:
         """A search within the filter of the base.
 
@@ -82,7 +86,15 @@ class BaseQuery:
         """
         own = joined([base.body.where, *filters], variables)
         both = {"$and": [own, where]} if own and where else own or where
-        return cls(base, max_results, min_score, both or None, with_vectors, matches_nothing=own is None)
+        return cls(
+            base,
+            max_results,
+            min_score,
+            both or None,
+            with_vectors,
+            matches_nothing=own is None,
+            chunks_only=chunks_only,
+        )
 
     @property
     def estimated_bytes(self) -> int:
@@ -281,6 +293,7 @@ class KnowledgeRetriever:
     async def _visible_passages(
         self, vector: Vector, keywords: str, query: BaseQuery, collection: Collection
     ) -> FoundChunks:
+        has_layers = query.chunks_only and collection.chunking.strategy == "layers"
         found = await self._hybrid.search(
             CollectionSearch(
                 collection,
@@ -290,7 +303,7 @@ class KnowledgeRetriever:
                 vector,
                 query.max_results,
                 query.min_score,
-                query.where,
+                narrowed(query.where, CHUNKS_ONLY if has_layers else None),
                 query.with_vectors,
             )
         )

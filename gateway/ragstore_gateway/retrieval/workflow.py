@@ -150,5 +150,6 @@ def _search(
         variables,
         filters=[task.where],
         with_vectors=task.diversity is not None,
+        chunks_only=True,
     )
     return TaskSearch(name, query, count)
