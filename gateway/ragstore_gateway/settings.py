@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from msgspec import Meta
@@ -36,7 +36,6 @@ ALIASES: Final[Mapping[str, str]] = {
     "RAG_MAX_CHARS": "rag_max_characters",
     "RAG_TOKEN_BUDGET": "rag_token_budget",
     "RAG_SIMILARITY_THRESHOLD": "rag_similarity_threshold",
-    "RAG_CACHE_TTL_SECONDS": "rag_cache_ttl_seconds",
     "RAG_TIMEOUT_SECONDS": "rag_timeout_seconds",
     "RAG_DEBUG_MODE": "rag_debug",
     "SEARXNG_URL": "searxng_url",
@@ -44,6 +43,15 @@ ALIASES: Final[Mapping[str, str]] = {
     f"{PREFIX}SUMMARY_COLLECTIONS": "linked_collections",
 }
 """Variables of other programs that are read, too, with the field that they set. The gateway's own variable wins."""
+
+
+REWRITE_PROMPT: Final = (
+    "Write the last message of the user as one question that can be understood without the conversation: replace "
+    "pronouns and references by what they stand for. Reply with this question only, in the language of the user."
+)
+
+TASK_PATTERNS: Final = ("### Task:*",)
+"""The requests of Open WebUI for titles, tags and follow-up questions."""
 
 
 class Settings(ServerSettings, frozen=True, kw_only=True):
@@ -108,20 +116,26 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         model: the upstream's model for a `rag/` model that the upstream does not have.
         history: whether a `rag/` model receives the earlier messages of a conversation, or the question only.
         on_retrieval_failure: whether a chat continues without context when retrieval fails, or is 503.
-        rag_query: the texts of a conversation that assistants search for: `conversation`, the messages of the user, or
-            `last`, the last one. An assistant may choose another.
+        rag_query: the texts of a conversation that assistants search for: `conversation`, the messages of the user,
+            `last`, the last one, or `rewrite`, what a model makes of them. An assistant may choose another.
+        rag_rewrite_prompt: the system message with which `rewrite` requests a question of the upstream's model.
+        rag_task_patterns: patterns such as `### Task:*` of requests of chat clients that are no questions, as a JSON
+            list; they pass without passages.
         rag_enabled: whether `rag/` models retrieve anything.
         rag_collections: the knowledge bases that `rag/` models without an assistant search, separated by commas. Each
             one exists by default, over the collection of its name in the store.
+        rag_where: filter by the metadata of passages for plain `rag/` models, as a JSON object; see
+            [whose documents](assistants.md#whose-documents).
+        session_from: where the session of a request is from: `header`, which is `X-Session-Id` or the body, or `key`,
+            the name of the caller's key, so that no caller chooses it.
         rag_top_k: number of the nearest URLs whose best passages are in a prompt of a plain `rag/` model.
         rag_diversity: weight of diversity in the order of these passages, by maximal marginal relevance, 0 to 1. It
             drops none.
         rag_max_sources: maximum number of different sources in a prompt.
         rag_max_characters: maximum number of characters of a passage; a longer one is cut.
         rag_token_budget: maximum number of tokens of the passages of a prompt.
-        rag_similarity_threshold: minimum cosine similarity of a passage.
+        rag_similarity_threshold: minimum cosine similarity of a passage of a plain `rag/` model; -1 for none.
         rag_timeout_seconds: time limit of retrieval, embedding included.
-        rag_cache_ttl_seconds: how long the passages of a question are cached; 0 disables the cache.
         rag_debug: whether responses of `rag/` models show which passages were used. It shows ids and metadata.
         rag_annotations: whether responses of `rag/` models contain OpenAI's annotations of cited sources.
         rag_list_sources: whether replies of `rag/` models end with a list of the sources that they cite, for clients
@@ -202,9 +216,13 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     model: str = ""
     history: Literal["keep", "drop"] = "keep"
     on_retrieval_failure: Literal["continue", "fail"] = "continue"
-    rag_query: Literal["conversation", "last"] = "conversation"
+    rag_query: Literal["conversation", "last", "rewrite"] = "conversation"
+    rag_rewrite_prompt: str = REWRITE_PROMPT
+    rag_task_patterns: tuple[str, ...] = TASK_PATTERNS
     rag_enabled: bool = True
     rag_collections: str = "memory"
+    rag_where: dict[str, Any] = {}
+    session_from: Literal["header", "key"] = "header"
     rag_top_k: Annotated[int, Meta(ge=1, le=333)] = 5
     rag_diversity: Annotated[float, Meta(ge=0, le=1)] = 0.7
     rag_max_sources: Count = 5
@@ -212,7 +230,6 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     rag_token_budget: Annotated[int, Meta(ge=0)] = 50_000
     rag_similarity_threshold: Annotated[float, Meta(ge=-1, le=1)] = -1.0
     rag_timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] = 6.0
-    rag_cache_ttl_seconds: Annotated[float, Meta(ge=0)] = 0.0
     rag_debug: bool = False
     rag_annotations: bool = True
     rag_list_sources: bool = False

@@ -247,6 +247,7 @@ def test_the_text_of_a_document_is_read_by_writers_only(gateway: Served, other: 
         "text": "The lift is tested every year.",
         "pages": [],
         "headings": [],
+        "metadata": {},
     }
     assert httpx.get(f"{texts}/nothing").json()["code"] == "document_not_found"
     reader = {"Authorization": f"Bearer {other.reader}"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from litestar import Request
@@ -34,11 +35,13 @@ class Upload:
     Attributes:
         content: its bytes.
         name: its file name, if it has one.
+        fields: the fields of its form that are not files.
     """
 
     content: bytes
     media_type: str
     name: str
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 async def read_upload(request: Request[Any, Any, Any], max_bytes: int) -> Upload:
@@ -90,9 +93,10 @@ def is_blank(content: bytes) -> bool:
 
 
 async def _file(request: Request[Any, Any, Any]) -> Upload:
-    files = (await read_form(request)).files
+    form = await read_form(request)
+    files = form.files
     if len(files) > 1:
         raise InvalidRequest("The form must have one file")
     if not files:
         raise InvalidRequest(EMPTY)
-    return Upload(files[0].content, files[0].media_type, files[0].name)
+    return Upload(files[0].content, files[0].media_type, files[0].name, form.fields)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from ragstore_client.context import Citation
+from ragstore_client.context import Citation, ContextPassage
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 
 
@@ -28,18 +28,25 @@ class Annotation(Struct, frozen=True):
     type: Literal["url_citation"] = "url_citation"
 
 
-def annotations_of(citations: Iterable[Citation], passages: Mapping[int, PromptPassage]) -> Iterator[Annotation]:
+def key_of(passage: ContextPassage) -> tuple[int, str | None, str]:
+    """The key of a passage among the passages of a prompt."""
+    return passage.number, passage.collection, passage.id
+
+
+def annotations_of(
+    citations: Iterable[Citation], passages: Mapping[tuple[int, str | None, str], PromptPassage]
+) -> Iterator[Annotation]:
     """The annotations of a message.
 
     Args:
         citations: its citations. Invented ones, and the items of a list of sources, have no annotation.
-        passages: the passages in the prompt, by number.
+        passages: the passages in the prompt, by `key_of`.
     """
     for citation in citations:
         if citation.listed:
             continue
         for cited in citation.passages:
-            passage = passages[cited.number]
+            passage = passages[key_of(cited)]
             yield Annotation(
                 UrlCitation(
                     passage.url or passage.title,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from dataclasses import replace
 from functools import cached_property
@@ -35,20 +34,21 @@ from ragstore_gateway.chat.body import (
     read_head,
     write_object,
 )
+from ragstore_gateway.chat.caller import caller_of
 from ragstore_gateway.chat.completion import completed
 from ragstore_gateway.chat.conversation import Conversation, read_conversation
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM
 from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.headers import request_headers, response_headers
 from ragstore_gateway.chat.names import check_name, check_names
-from ragstore_gateway.chat.rag_models import Augmentation, Caller
+from ragstore_gateway.chat.own_completion import OwnCompletion
+from ragstore_gateway.chat.rag_models import Augmentation
 from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
 from ragstore_gateway.chat.shown_passage import requests_passages
 from ragstore_gateway.chat.usage import readable_encodings
-from ragstore_gateway.conversations.conversation_id import read_id
 from ragstore_gateway.errors import CallerGone, RetrievalFailed
-from ragstore_gateway.keys import key_of, visible_bases
+from ragstore_gateway.keys import key_of
 
 _V1: Final = "/v1"
 RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
@@ -62,8 +62,6 @@ NO_FILE_SEARCH: Final = (
     "The gateway has no tool file_search: use a model whose name begins with rag/ in POST /v1/chat/completions, or "
     "POST /v1/vector_stores/{vector_store_id}/search"
 )
-
-_HOST: Final = re.compile(r"[A-Za-z0-9.\-_]+(?::[0-9]+)?|\[[0-9A-Fa-f:.]+\](?::[0-9]+)?")
 
 
 class _Format(Struct, frozen=True):
@@ -250,14 +248,15 @@ class RagCall(Call):
         fields, conversation = await self.chat.slices.run(steps) if self._copied_bytes else run_whole(steps)
         # A list of sources behind it would make JSON unreadable.
         self._is_json_requested = _requests_json(fields.get("response_format"))
-        caller = _caller(scope, fields.get("metadata"), self.chat.settings.public_url)
+        caller = caller_of(scope, fields, self.chat.settings)
         rag_model, upstream_model = await self.chat.models.find(self.head.model.removeprefix(RAG_PREFIX), headers)
         if conversation is None:
             added = rag_model.without_question(fields.get("messages"))
             metrics.retrieval(added.reason)
         else:
-            added = await rag_model.augment(conversation, caller)
-        record_facts(upstream_model=upstream_model, sources=len(added.passages))
+            complete = OwnCompletion(self.chat, headers, upstream_model, caller.key)
+            added = await rag_model.augment(conversation, caller, complete)
+        record_facts(upstream_model=upstream_model, sources=added.source_count)
         if added.reason:
             record_facts(reason=added.reason)
         if added.failed and self.chat.settings.on_retrieval_failure == "fail":
@@ -298,7 +297,7 @@ class RagCall(Call):
         streams = is_event_stream(response)
         changes = response.status == HTTPStatus.OK and (streams or response.content_type == "application/json")
         headers = response_headers(response.raw_headers, without=RESIZED)
-        headers.append((b"x-rag-sources", str(len(added.passages)).encode()))
+        headers.append((b"x-rag-sources", str(added.source_count).encode()))
         if added.reason:
             headers.append((b"x-rag-reason", added.reason.encode()))
         model = encode_raw(self.head.model)
@@ -341,31 +340,6 @@ def _requests_json(response_format: Raw | None) -> bool:
         return response_format is not None and _FORMAT.decode(response_format).type not in ("", "text")
     except UNREADABLE:
         return False
-
-
-def _caller(scope: Scope, metadata: Raw | None, public_url: str) -> Caller:
-    """Where a request comes from.
-
-    Args:
-        public_url: address of the gateway; empty for the address in the request.
-
-    Raises:
-        InvalidRequest: the id of its conversation is not valid.
-    """
-    key, request = key_of(scope), current_request()
-    return Caller(
-        "" if key is None else key.name,
-        "" if request is None else request.request_id,
-        read_id(scope["headers"], metadata),
-        visible_bases(scope),
-        public_url.rstrip("/") or _origin(scope),
-    )
-
-
-def _origin(scope: Scope) -> str:
-    """Scheme and host of a request; empty without a host, or with one that no address has."""
-    host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
-    return f"{scope['scheme']}://{host}" if _HOST.fullmatch(host) else ""
 
 
 async def send_body(scope: Scope, send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:

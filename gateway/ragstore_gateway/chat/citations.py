@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from ragstore_client.context import Citation, CitationReport, CitationStream, ContextPassage, report_of
-from ragstore_gateway.chat.annotations import Annotation, annotations_of
+from ragstore_gateway.chat.annotations import Annotation, annotations_of, key_of
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.chat.source_list import source_list
 
@@ -35,8 +35,10 @@ class ResponseCitations:
     """
 
     def __init__(self, passages: Sequence[PromptPassage]) -> None:
-        self._passages = passages
-        self._by_number = {passage.number: passage for passage in passages}
+        # A number that several passages share cites the best one.
+        self._passages = sorted(passages, key=lambda passage: passage.is_further)
+        self._by_number = {passage.number: passage for passage in passages if not passage.is_further}
+        self._by_id = {key_of(passage): passage for passage in passages}
         self._scanners: dict[int, CitationStream] = {}
         self._citations: dict[int, list[Citation]] = {}
         self._characters = MAX_CHARACTERS
@@ -68,7 +70,7 @@ class ResponseCitations:
 
     def annotations(self, citations: Iterable[Citation]) -> list[Annotation]:
         """The annotations of citations, as far as the response may have more."""
-        found = list(islice(annotations_of(citations, self._by_number), self._annotations_left))
+        found = list(islice(annotations_of(citations, self._by_id), self._annotations_left))
         self._annotations_left -= len(found)
         return found
 

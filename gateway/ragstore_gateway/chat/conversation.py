@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct
 
+from ragstore.kit.time_slices import run_whole
 from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_list
 from ragstore_gateway.chat.json_text import beginning, inner, inner_bytes, is_list, is_text
 
@@ -171,6 +172,29 @@ def read_conversation(messages: Raw | None) -> Generator[None, None, Conversatio
         return None
     is_cut = len(whole) > MAX_QUESTION_BYTES
     return Conversation(question, given[:last], given[last + 1 :], fields, others, whole if is_cut else b"", earlier)
+
+
+def transcript(conversation: Conversation, max_characters: int, max_message: int) -> str:
+    """The end of a conversation as a text, with the question at its end. Messages of tools and systems are left out.
+
+    Args:
+        max_characters: maximum number of characters of the messages before the question.
+        max_message: maximum number of characters of each of them, from its beginning.
+    """
+    lines: list[str] = []
+    left = max_characters
+    for message in reversed(conversation.before):
+        head = _HEAD.decode(message)
+        if head.role not in ("user", "assistant"):
+            continue
+        texts, _ = run_whole(_content(head.content))
+        text = "\n".join(beginning(each, max_message) for each in texts)[:max_message].strip()
+        left -= len(text)
+        if left < 0:
+            break
+        if text:
+            lines.append(f"{head.role}: {text}")
+    return "\n".join([*reversed(lines), f"user: {conversation.question}"])
 
 
 def _earlier(messages: Sequence[Raw]) -> Generator[None, None, list[str]]:

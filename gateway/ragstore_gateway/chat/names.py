@@ -44,11 +44,29 @@ def check_names(fields: Mapping[str, Raw]) -> None:
         InvalidRequest: a name is too long.
     """
     _check(fields, NAMES, "$")
+    _check(_metadata(fields), METADATA_NAMES, "$.metadata")
+
+
+def read_names(fields: Mapping[str, Raw]) -> tuple[str, str]:
+    """The user and the session that a request names: in its own fields, or else in `metadata`; empty for none.
+
+    Args:
+        fields: the fields of the request, whose names have been checked.
+    """
+    metadata = _metadata(fields)
+    user = _name(fields, "user") or _name(metadata, "user_id")
+    return user, _name(fields, "session_id") or _name(metadata, "session_id")
+
+
+def _metadata(fields: Mapping[str, Raw]) -> Mapping[str, Raw]:
     try:
-        metadata = _FIELDS.decode(fields.get("metadata", b"{}"))
+        return _FIELDS.decode(fields.get("metadata", b"{}"))
     except UNREADABLE:
-        return
-    _check(metadata, METADATA_NAMES, "$.metadata")
+        return {}
+
+
+def _name(fields: Mapping[str, Raw], name: str) -> str:
+    return read_name(fields[name]) if name in fields else ""
 
 
 def _check(fields: Mapping[str, Raw], names: tuple[str, ...], path: str) -> None:

@@ -12,8 +12,10 @@ class PromptPassage(ContextPassage, frozen=True, kw_only=True):
         title: its document, and its page or heading.
         url: its web address, or else an address of the gateway that shows it; empty for the response of an HTTP call.
         is_response: whether it is the response of an HTTP call.
+        is_further: whether a better passage of its source has its number, too.
     """
 
     title: str = ""
     url: str = ""
     is_response: bool = False
+    is_further: bool = False

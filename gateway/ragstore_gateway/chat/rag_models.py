@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
+from ragstore_gateway.api.request_variables import RequestVariables
 from ragstore_gateway.chat.conversation import Conversation
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 
@@ -33,6 +34,11 @@ class Augmentation:
     debug: dict[str, object] = field(default_factory=dict)
     list_sources: bool = False
 
+    @property
+    def source_count(self) -> int:
+        """The number of sources of the passages: each one has a number of its own."""
+        return len({passage.number for passage in self.passages})
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -44,6 +50,8 @@ class Caller:
         conversation_id: the conversation that the request names; empty for none.
         bases: names of the knowledge bases that exist for the caller.
         origin: scheme and host of the gateway, as the caller reaches it; empty if unknown.
+        session_id: the session of the request; empty for none.
+        user: the user that the request names; empty for none.
     """
 
     key: str = ""
@@ -51,6 +59,28 @@ class Caller:
     conversation_id: str = ""
     bases: NamePatterns = ALL_NAMES
     origin: str = ""
+    session_id: str = ""
+    user: str = ""
+
+    @property
+    def variables(self) -> RequestVariables:
+        """The variables of filters."""
+        return RequestVariables(self.session_id, self.conversation_id, self.user, self.key)
+
+
+class Complete(Protocol):
+    """Requests a completion of the model that serves a chat."""
+
+    async def __call__(self, system: str, text: str) -> str:
+        """The reply of the model; empty if it has none.
+
+        Args:
+            system: the system message.
+            text: the message of the user.
+
+        Raises:
+            ServiceError: the model server failed, or the caller's key has no tokens left.
+        """
 
 
 class RagModel(Protocol):
@@ -64,13 +94,16 @@ class RagModel(Protocol):
     def no_upstream_model(self) -> str:
         """One sentence for the caller of a model that the upstream has no model for."""
 
-    async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
+    async def augment(
+        self, conversation: Conversation, caller: Caller, complete: Complete | None = None
+    ) -> Augmentation:
         """Retrieve passages for a conversation, and add them.
 
         It is bounded in time, and returns an augmentation with a reason where it fails.
 
         Args:
             caller: where it comes from.
+            complete: requests completions; None if there is no model for that.
 
         Raises:
             AuditUnavailable: the retrieval must be in the audit ledger, and cannot be written there.

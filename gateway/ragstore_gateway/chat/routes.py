@@ -12,7 +12,9 @@ from litestar.types import ASGIApp, ControllerRouterHandler
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, NotFound, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.api.names import MAX_NAME_CHARACTERS
 from ragstore_gateway.api.openapi import OPERATION
+from ragstore_gateway.api.request_variables import SESSION_HEADER
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.calls import Call, completion_call, upstream_target
 from ragstore_gateway.chat.model_calls import ListModels, model_call
@@ -63,7 +65,16 @@ _COMPLETION: Final[dict[str, Any]] = {
                 "Id of the conversation, for an assistant: up to 200 letters, digits and `._:@=+~-`. In its place, the "
                 "body may have `metadata.conversation_id`."
             ),
-        }
+        },
+        {
+            "name": SESSION_HEADER,
+            "in": "header",
+            "schema": {"type": "string", "maxLength": MAX_NAME_CHARACTERS},
+            "description": (
+                "Session, the value of `{session_id}` in filters. In its place, the body may have `session_id` or "
+                "`metadata.session_id`. It is ignored with `RAGSTORE_GATEWAY_SESSION_FROM=key`."
+            ),
+        },
     ],
     "requestBody": {
         "required": True,
@@ -87,7 +98,7 @@ _COMPLETION: Final[dict[str, Any]] = {
             "description": "The upstream's response: a completion, or a stream of its chunks.",
             "headers": {
                 "X-RAG-Sources": {
-                    "description": "Number of passages in the prompt of a `rag/` model.",
+                    "description": "Number of sources in the prompt of a `rag/` model.",
                     "schema": {"type": "integer"},
                 },
                 "X-RAG-Reason": {"description": "Why there are none.", "schema": {"type": "string"}},

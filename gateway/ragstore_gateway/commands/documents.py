@@ -8,12 +8,12 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 from ragstore_gateway.commands.gateway_client.client import GatewayClient
 from ragstore_gateway.extraction.formats import EXTENSIONS, MEDIA_TYPES
@@ -38,6 +38,10 @@ class Document(Protocol):
     @property
     def media_type(self) -> str:
         """Its media type."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Metadata of its chunks beside the gateway's keys."""
 
     @property
     def is_remote(self) -> bool:
@@ -67,6 +71,7 @@ class File:
     path: Path
     name: str
     is_remote: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def origin(self) -> str:
@@ -102,6 +107,7 @@ class WebPage:
     url: str
     media_type: str = MEDIA_TYPES["markdown"]
     is_remote: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def name(self) -> str:
@@ -131,6 +137,7 @@ class StandardInput:
     copy: IO[bytes] | None = None
     origin: str = "standard input"
     is_remote: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def media_type(self) -> str:

@@ -214,7 +214,9 @@ class _Sending:
         document = ready.document
         content = await document.open(self._gateway) if ready.content is None else ready.content
         with content:
-            id = await self._gateway.ingest(self._base_id, document.name, content, document.media_type)
+            id = await self._gateway.ingest(
+                self._base_id, document.name, content, document.media_type, document.metadata
+            )
         await self._until_ended({id: ready}, left)
 
     async def _send_together(self, left: dict[int, _Ready]) -> None:
@@ -277,7 +279,8 @@ class _Sending:
 def _line(ready: _Ready) -> BatchDocument:
     assert ready.content is not None  # noqa: S101  # only opened documents are sent together
     ready.content.seek(0)
-    return BatchDocument(ready.document.name, ready.document.media_type, ready.content.read())
+    document = ready.document
+    return BatchDocument(document.name, document.media_type, ready.content.read(), document.metadata)
 
 
 def _ended(name: str, state: State) -> Line:

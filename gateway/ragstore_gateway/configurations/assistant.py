@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct, structs
 
 from ragstore.kit.misfits import described
-from ragstore_gateway.configurations.knowledge_base import MaxResults, MinScore, Name
+from ragstore_gateway.configurations.knowledge_base import MaxResults, MinScore, Name, WhereTemplate
 
 USER_INPUT: Final = "{userInput}"
 """The variable of templates: the question."""
@@ -150,6 +150,7 @@ class Task(_Configuration, frozen=True, kw_only=True):
         bool, Meta(description="Whether all bases of the workflow are searched if `knowledgeBases` is empty.")
     ] = False
     rag_defaults: RagDefaults | None = None
+    where: WhereTemplate = {}
     http_call_rag: Annotated[
         str, Meta(max_length=128, description="Name of the httpCall whose response comes first; empty for none.")
     ] = ""
@@ -216,10 +217,10 @@ class Assistant(_Configuration, frozen=True, kw_only=True):
         | None
     ) = None
     query: Annotated[
-        Literal["", "conversation", "last"],
+        Literal["", "conversation", "last", "rewrite"],
         Meta(
-            description="The texts that are searched for: the messages of the user, or the last one; "
-            "empty means RAGSTORE_GATEWAY_RAG_QUERY."
+            description="The texts that are searched for: the messages of the user, the last one, or a question that "
+            "the model makes of them; empty means RAGSTORE_GATEWAY_RAG_QUERY."
         ),
     ] = ""
     http_calls: Annotated[

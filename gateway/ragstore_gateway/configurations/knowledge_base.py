@@ -20,6 +20,13 @@ MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum 
 MinScore: TypeAlias = Annotated[
     float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
 ]
+WhereTemplate: TypeAlias = Annotated[
+    dict[str, Any],
+    Meta(
+        description="Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, "
+        "of the request."
+    ),
+]
 Name: TypeAlias = Annotated[
     str,
     Meta(
@@ -71,6 +78,7 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     keyword_weight: Annotated[
         float, Meta(ge=0, le=1, description="Weight of the words beside the vectors, with `hybrid`.")
     ] = 0.3
+    where: WhereTemplate = {}
     sources: Annotated[
         list[Source], Meta(max_length=MAX_SOURCES, description="Websites and sets of files that it follows.")
     ] = []

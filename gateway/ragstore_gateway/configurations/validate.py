@@ -17,6 +17,7 @@ from ragstore_gateway.configurations.cron import next_time
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.name_characters import check_characters
 from ragstore_gateway.configurations.source import Source, WebSource
+from ragstore_gateway.configurations.where_template import check_where
 from ragstore_gateway.secrets.secret_references import REFERENCE, SecretReferences
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -73,6 +74,7 @@ class KnowledgeBaseValidator:
             *_faults(check_characters, body.name, "$.name"),
             *provider,
             *_faults(self._store, body.store_type, body.store_parameters),
+            *_faults(check_where, body.where, "$.where"),
         ]
         if body.chunk_overlap >= body.chunk_size:
             errors.append(FieldError("$.chunkOverlap", "Must be less than chunkSize"))
@@ -176,6 +178,7 @@ class AssistantValidator:
             yield FieldError(f"{path}.httpCallRag", "There is no httpCall of this name")
         if not (task.knowledge_bases or task.enable_workflow_rag or task.http_call_rag):
             yield FieldError(path, "Retrieves nothing: set knowledgeBases, enableWorkflowRag or httpCallRag")
+        yield from _faults(check_where, task.where, f"{path}.where")
         if task.rerank is not None:
             yield from self._rerank(task.rerank, f"{path}.rerank")
 

@@ -12,7 +12,7 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.conversations.ledger import Ledger, NewEntry
-from ragstore_gateway.conversations.step import CONTEXT_KEY, Step
+from ragstore_gateway.conversations.step import CONTEXT_KEY, QUESTION_KEY, QUESTION_TASK, Step
 from ragstore_gateway.conversations.tables import ContextRow, StepRow
 from ragstore_gateway.database.database import Database
 
@@ -154,7 +154,8 @@ class ConversationRepository:
         if self._keep_contexts:
             query = select(ContextRow).where(ContextRow.step.in_(steps), ContextRow.created_on >= self._oldest())
             for row in await session.scalars(query):
-                found.setdefault(row.step, {})[CONTEXT_KEY + row.task] = row.text
+                key = QUESTION_KEY if row.task == QUESTION_TASK else CONTEXT_KEY + row.task
+                found.setdefault(row.step, {})[key] = row.text
         return found
 
     async def _erase(self, session: AsyncSession) -> None:

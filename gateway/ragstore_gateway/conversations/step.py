@@ -15,6 +15,12 @@ CONTEXT_KEY: Final = "rag:context:"
 HTTP_CALL_KEY: Final = "rag:httpcall:trace:"
 """Beginnings of the keys of a step; the id of the task follows."""
 
+QUESTION_KEY: Final = "rag:question"
+"""Key of the text that was searched for, if a model has made it. Questions of users are not stored."""
+
+QUESTION_TASK: Final = ""
+"""The task of that text among the contexts. Each task has an id that is not empty."""
+
 
 Fate: TypeAlias = Literal[
     "context", "cut", "no_room", "ranked_away", "same_source", "duplicate", "below_min_score", "unrelated"
@@ -94,6 +100,7 @@ class Step(Struct, frozen=True, kw_only=True):
         request_id: id of the request.
         assistant: name of the assistant.
         tasks: what its tasks retrieved.
+        searched: the text that was searched for, if a model has made it. It is content.
     """
 
     id: str = msgspec.field(default_factory=lambda: str(uuid4()))
@@ -105,6 +112,7 @@ class Step(Struct, frozen=True, kw_only=True):
     assistant_id: str
     assistant_version: int
     tasks: Sequence[TaskTrace]
+    searched: str = ""
 
     @property
     def traces(self) -> dict[str, Any]:
@@ -119,5 +127,6 @@ class Step(Struct, frozen=True, kw_only=True):
 
     @property
     def contexts(self) -> Mapping[str, str]:
-        """The contexts by task. They are content."""
-        return {task.task: task.context for task in self.tasks if task.context}
+        """The contexts by task, and the text that was searched for under an empty one. They are content."""
+        given = {task.task: task.context for task in self.tasks if task.context}
+        return {QUESTION_TASK: self.searched, **given} if self.searched else given

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -35,12 +35,14 @@ class NewContent:
         media_type: its media type, as declared.
         content: its bytes.
         kb_id: an alias of the knowledge base that the status repeats.
+        metadata: metadata of its chunks beside the gateway's keys; None for what a document of its name has.
     """
 
     name: str
     media_type: str
     content: bytes
     kb_id: str
+    metadata: Mapping[str, Any] | None = None
 
 
 class Acceptance:
@@ -183,7 +185,7 @@ async def _write(session: AsyncSession, base_id: str, documents: Sequence[NewCon
         if row is None:
             row = rows[name] = _new_document(base_id, name, accepted_on)
             session.add(row)
-        ingestions.append(_new_ingestion(row, document, digest, accepted_on))
+        ingestions.append(new_ingestion(row, document, digest, accepted_on))
     session.add_all(ingestions)
     await session.flush()
     # As a statement: the session would keep the contents until its end.
@@ -213,14 +215,23 @@ def _new_document(base_id: str, name: str, now: datetime) -> DocumentRow:
     )
 
 
-def _new_ingestion(row: DocumentRow, document: NewContent, digest: str, now: datetime) -> IngestionRow:
-    """A further ingestion of a document, which becomes its last one."""
+def new_ingestion(row: DocumentRow, document: NewContent, digest: str, now: datetime) -> IngestionRow:
+    """A further ingestion of a document, which becomes its last one.
+
+    Args:
+        row: the document.
+        document: its content.
+        digest: SHA-256 of the content.
+        now: when it was accepted.
+    """
     ingestion_id = str(uuid4())
     row.last_sequence += 1
     row.last_ingestion = ingestion_id
     size = len(document.content)
+    metadata = row.own_metadata if document.metadata is None else dict(document.metadata)
     if row.current_revision is None:
         row.media_type, row.bytes, row.content_hash = document.media_type, size, digest
+        row.own_metadata = metadata
     return IngestionRow(
         id=ingestion_id,
         kind=INGEST,
@@ -240,6 +251,7 @@ def _new_ingestion(row: DocumentRow, document: NewContent, digest: str, now: dat
         media_type=document.media_type,
         bytes=size,
         content_hash=digest,
+        own_metadata=metadata,
         owner="",
         attempts=0,
         created_on=now,

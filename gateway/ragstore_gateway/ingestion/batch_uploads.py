@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -31,19 +31,24 @@ class BatchUpload:
         name: its name, as it was sent; empty if there is none.
         upload: the document; None if it cannot be accepted.
         error: why it cannot be accepted.
+        metadata: its metadata; None if it names none.
     """
 
     name: str
     upload: Upload | None
     error: ServiceError | None = None
+    metadata: Mapping[str, Any] | None = None
 
 
-async def read_uploads(request: Request[Any, Any, Any], max_bytes: int) -> list[BatchUpload]:
+async def read_uploads(
+    request: Request[Any, Any, Any], max_bytes: int, fill: Callable[[Mapping[str, Any] | None], Mapping[str, Any]]
+) -> list[BatchUpload]:
     """Read the documents of a request.
 
     Args:
         request: the request. Its body is a form with files, or lines of JSON.
         max_bytes: size of the largest document.
+        fill: the metadata of a document, from what its line has; it raises `InvalidRequest`.
 
     Raises:
         InvalidRequest: there are no documents, or too many, or the body is not a form.
@@ -63,18 +68,20 @@ async def read_uploads(request: Request[Any, Any, Any], max_bytes: int) -> list[
         raise InvalidRequest(EMPTY)
     if len(given) > MAX_DOCUMENTS:
         raise InvalidRequest(f"A request has at most {MAX_DOCUMENTS} documents")
-    return [await _checked(each, max_bytes) for each in given]
+    return [await _checked(each, max_bytes, fill) for each in given]
 
 
-async def _checked(given: BatchUpload, max_bytes: int) -> BatchUpload:
+async def _checked(
+    given: BatchUpload, max_bytes: int, fill: Callable[[Mapping[str, Any] | None], Mapping[str, Any]]
+) -> BatchUpload:
     if given.upload is None:
         return given
     try:
         checked_name(given.name)
         await check_upload(given.upload, max_bytes)
+        return replace(given, metadata=fill(given.metadata))
     except ServiceError as error:
         return BatchUpload(given.name, None, error)
-    return given
 
 
 def _lines(body: bytes) -> list[BatchUpload]:
@@ -99,4 +106,5 @@ def _uploads(lines: Sequence[bytes]) -> Iterator[BatchUpload]:
             continue
         content = document.text.encode("utf-8", "surrogatepass") if isinstance(document.text, str) else document.content
         upload = Upload(content or b"", document.content_type.partition(";")[0].strip().lower(), document.document_name)
-        yield BatchUpload(document.document_name, upload)
+        metadata = document.metadata if isinstance(document.metadata, dict) else None
+        yield BatchUpload(document.document_name, upload, metadata=metadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -58,6 +58,7 @@ class Document:
     message: str
     ingestion_id: str
     is_searchable: bool
+    metadata: Mapping[str, Any]
     reindexing_error: str = ""
 
 
@@ -298,6 +299,7 @@ def _listed(row: DocumentRow, ingestion: IngestionRow | None, errors: Mapping[st
         message,
         row.last_ingestion,
         row.current_revision is not None,
+        row.own_metadata or {},
         errors.get(row.id, ""),
     )
 

@@ -290,6 +290,7 @@ async def _make_visible(
             document.media_type = row.media_type
             document.bytes = row.bytes
             document.content_hash = row.content_hash
+            document.own_metadata = row.own_metadata
             document.modified_on = now
         row.state, row.finished_on = COMPLETED, now
         row.chunks_embedded = max(row.chunks_embedded, row.chunks)

@@ -237,9 +237,9 @@ class IngestionQueue:
                     row, list(collections), content, is_unchanged=unchanged, written=dict(row.written)
                 )
                 claimed.append(own)
-        reindexed = [each for each in claimed if each.row.kind == REINDEX]
-        if reindexed:
-            await self._add_kept(session, reindexed)
+        kept = [each for each in claimed if each.row.kind == REINDEX or each.content is None]
+        if kept:
+            await self._add_kept(session, kept)
         return claimed
 
     async def _add_kept(self, session: AsyncSession, claimed: Sequence[ClaimedDocument]) -> None:

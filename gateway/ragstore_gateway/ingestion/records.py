@@ -61,6 +61,7 @@ def records_of(
     records = []
     for index, (span, vector) in enumerate(zip(spans, vectors, strict=True), first):
         metadata: dict[str, MetadataValue] = {
+            **(row.own_metadata or {}),
             "chunk_index": index,
             # The strategy's own metadata: `layers` has an index within the layer.
             **span.metadata,

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, cast
+from collections.abc import Mapping
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import msgspec
 from litestar import Request, Response, delete, get, post
 from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
-from litestar.params import PathParameter, QueryParameter, SkipValidation
+from litestar.params import SkipValidation
 from litestar.types import ControllerRouterHandler
 
-from ragstore.kit.decoding import NDJSON
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, ServiceError, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
-from ragstore.kit.misfits import described
 from ragstore.kit.openapi import ERRORS
-from ragstore_gateway.api.forms import MULTIPART
 from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.api.piecewise import piecewise, raw_text
-from ragstore_gateway.api.uploads import ACCEPTED, read_upload
+from ragstore_gateway.api.uploads import read_upload
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
-from ragstore_gateway.configurations.name_characters import RULE, UNSEEN
+from ragstore_gateway.configurations.where_template import variables_of
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
     DatabaseUnavailable,
@@ -40,7 +37,21 @@ from ragstore_gateway.extraction.kept_text import headings_of, pages_of
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.batch_uploads import read_uploads
-from ragstore_gateway.ingestion.names import MAX_NAME, NAME, checked_name
+from ragstore_gateway.ingestion.document_metadata import filled_metadata, read_metadata
+from ragstore_gateway.ingestion.names import checked_name
+from ragstore_gateway.ingestion.route_parameters import (
+    BATCH,
+    UPLOAD,
+    BaseId,
+    DocumentName,
+    Index,
+    IngestionId,
+    IngestionIds,
+    KbId,
+    Limit,
+    Metadata,
+    Version,
+)
 from ragstore_gateway.ingestion.schemas import (
     AcceptedBatch,
     AcceptedIngestion,
@@ -62,75 +73,7 @@ IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
 SettingsDependency = SkipValidation[NamedDependency[Settings]]
 
-BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
-IngestionId = Annotated[str, PathParameter(description="Id of the ingestion.")]
-Version = Annotated[
-    int,
-    QueryParameter(
-        description="An existing version of the base. It is ignored: documents always go into the current version.",
-        ge=0,
-        le=2**31 - 1,
-    ),
-]
-IngestionIds = Annotated[
-    Sequence[str],
-    QueryParameter(
-        name="ingestionId", max_items=100, description="Ids of ingestions whose states are wanted, at most 100."
-    ),
-]
-KbId = Annotated[
-    str,
-    QueryParameter(
-        name="kbId",
-        max_length=128,
-        pattern=described(rf"^[^{UNSEEN}]*$(?!\n)", RULE),
-        description="An alias for the status; the base's name by default.",
-    ),
-]
-DocumentName = Annotated[
-    str,
-    QueryParameter(
-        name="documentName",
-        max_length=MAX_NAME,
-        pattern=NAME,
-        description="Name of the document; that of the file by default. An existing document of the name is replaced.",
-    ),
-]
-Index = Annotated[int, QueryParameter(description="Number of the page, from 0.", ge=0, le=1_000_000)]
-Limit = Annotated[int, QueryParameter(description="Maximum number of documents on the page.", ge=1, le=1000)]
-
 _ABOVE: Final = re.compile(r"^.*?/(?:documents|texts)/+")
-_BINARY: Final = {"schema": {"type": "string", "format": "binary", "minLength": 1}}
-_TEXT: Final = {"schema": {"type": "string", "minLength": 1, "pattern": "\\S"}}
-_FORM: Final = {
-    "schema": {
-        "type": "object",
-        "required": ["file"],
-        "properties": {"file": {"type": "string", "format": "binary", "minLength": 1}},
-    }
-}
-_UPLOAD: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            **{kind: _TEXT if kind.startswith("text/") else _BINARY for kind in ACCEPTED},
-            MULTIPART: _FORM,
-        },
-    }
-}
-_FILES: Final = {
-    "schema": {
-        "type": "object",
-        "additionalProperties": {"type": "string", "format": "binary"},
-        "minProperties": 1,
-    }
-}
-_BATCH: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {NDJSON: {"schema": {"type": "string", "minLength": 1}}, MULTIPART: _FILES},
-    }
-}
 _BASE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
 
 
@@ -141,7 +84,7 @@ _BASE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
         **WRITER,
         **LARGE_BODY,
         ERRORS: (*_BASE_ERRORS, QueueFull, BodyTimeout, BodyTooLarge, UnsupportedMediaType),
-        OPERATION: _UPLOAD,
+        OPERATION: UPLOAD,
     },
     operation_id="ingestDocument",
     summary="Ingest a document",
@@ -157,15 +100,20 @@ async def ingest_document(
     version: Version = 0,
     kb_id: KbId = "",
     document_name: DocumentName = "",
+    metadata: Metadata = "",
 ) -> Response[AcceptedIngestion]:
     """Accept a document. Its text is extracted, split, embedded and stored in the background.
 
     Searches find the document when all of it is stored. Until then, they find the document that it replaces.
     """
     base = await knowledge_bases.read(id, version)
+    variables = variables_of(request.scope, settings.session_from)
     upload = await read_upload(request, settings.max_document_bytes)
+    given = read_metadata(metadata or upload.fields.get("metadata", ""))
     name = checked_name(document_name) if document_name else checked_name(upload.name, "$.file")
-    content = NewContent(name, upload.media_type, upload.content, kb_id or base.body.name)
+    content = NewContent(
+        name, upload.media_type, upload.content, kb_id or base.body.name, filled_metadata(given, variables)
+    )
     accepted = await ingestion.ingest(id, content)
     return Response(
         AcceptedIngestion(accepted.id, accepted.kb_id),
@@ -180,7 +128,7 @@ async def ingest_document(
         **WRITER,
         **LARGE_BODY,
         ERRORS: (*_BASE_ERRORS, BodyTimeout, BodyTooLarge, UnsupportedMediaType),
-        OPERATION: _BATCH,
+        OPERATION: BATCH,
     },
     operation_id="ingestDocuments",
     summary="Ingest many documents",
@@ -194,6 +142,7 @@ async def ingest_documents(
     settings: SettingsDependency,
     version: Version = 0,
     kb_id: KbId = "",
+    metadata: Metadata = "",
 ) -> AcceptedBatch:
     """Accept up to 1,000 documents with one transaction: the files of a form, or lines of JSON.
 
@@ -201,10 +150,16 @@ async def ingest_documents(
     name, the last one wins.
     """
     base = await knowledge_bases.read(id, version)
-    uploads = await read_uploads(request, settings.max_document_bytes)
+    variables = variables_of(request.scope, settings.session_from)
+    shared = filled_metadata(read_metadata(metadata), variables)
+    uploads = await read_uploads(
+        request,
+        settings.max_document_bytes,
+        lambda own: shared if own is None else filled_metadata(own, variables),
+    )
     kb_id = kb_id or base.body.name
     valid = [
-        NewContent(each.name, each.upload.media_type, each.upload.content, kb_id)
+        NewContent(each.name, each.upload.media_type, each.upload.content, kb_id, each.metadata or {})
         for each in uploads
         if each.upload is not None
     ]
@@ -318,15 +273,17 @@ async def read_document_text(
     await knowledge_bases.read(id)
     name = _name_in_path(request)
     kept = await ingestion.documents.kept_text(id, name)
-    return piecewise(DocumentText, [await asyncio.to_thread(_encoded_text, name, kept)])
+    metadata = (await ingestion.documents.find(id, name)).metadata
+    return piecewise(DocumentText, [await asyncio.to_thread(_encoded_text, name, kept, metadata)])
 
 
-def _encoded_text(name: str, kept: bytes) -> bytes:
+def _encoded_text(name: str, kept: bytes, metadata: Mapping[str, Any]) -> bytes:
     """A `DocumentText`, encoded.
 
     Args:
         name: the document's name.
         kept: an `Extracted` as MessagePack.
+        metadata: the document's metadata.
     """
     extracted = msgspec.msgpack.decode(kept, type=Extracted)
     text = DocumentText(
@@ -338,6 +295,7 @@ def _encoded_text(name: str, kept: bytes) -> bytes:
         text=cast("str", raw_text(extracted.text)),
         pages=pages_of(extracted),
         headings=headings_of(extracted),
+        metadata=dict(metadata),
     )
     return msgspec.json.encode(text)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore_gateway.extraction.kept_text import KeptText
+from ragstore_gateway.ingestion.document_metadata import DocumentMetadata
 from ragstore_gateway.ingestion.documents import Document
 from ragstore_gateway.ingestion.queue_state import QueueState
 from ragstore_gateway.ingestion.tables import IngestionRow
@@ -46,6 +47,7 @@ class BatchLine(Struct, frozen=True, rename="camel", forbid_unknown_fields=True)
     content: Annotated[
         bytes | UnsetType, Meta(description="The document in Base64.", extra_json_schema={"format": "byte"})
     ] = UNSET
+    metadata: DocumentMetadata | UnsetType = UNSET
 
 
 class BatchOutcome(Struct, frozen=True, rename="camel"):
@@ -124,6 +126,10 @@ class DocumentEntry(Struct, frozen=True, rename="camel"):
     ingestion_id: Annotated[str, Meta(description="Id of its last ingestion.")]
     created_on: datetime
     last_modified_on: Annotated[datetime, Meta(description="When its content changed.")]
+    metadata: Annotated[
+        dict[str, str | bool | int | float],
+        Meta(description="Metadata of its chunks beside the gateway's keys: the metadata of its ingestion."),
+    ]
     reindexing_error: Annotated[
         str | UnsetType,
         Meta(
@@ -146,6 +152,9 @@ class DocumentText(KeptText, frozen=True, kw_only=True):
     """The extracted text of a document. The metadata `char_start` and `char_end` of a chunk are indexes of it."""
 
     name: str
+    metadata: Annotated[
+        dict[str, str | bool | int | float], Meta(description="Metadata of its chunks beside the gateway's keys.")
+    ] = {}
 
 
 def status_of(row: IngestionRow) -> IngestionStatus:
@@ -205,6 +214,7 @@ def entry_of(document: Document) -> DocumentEntry:
         document.ingestion_id,
         document.created_on,
         document.modified_on,
+        dict(document.metadata),
         document.reindexing_error or UNSET,
     )
 

@@ -42,6 +42,8 @@ class DocumentRow(Base):
     bytes: Mapped[int] = mapped_column(BigInteger)
     content_hash: Mapped[str] = mapped_column(String(64))
     chunks: Mapped[int]
+    own_metadata: Mapped[dict[str, Any] | None] = mapped_column("metadata")
+    """Metadata of its chunks beside the gateway's keys; None for none."""
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
     modified_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
 
@@ -96,6 +98,8 @@ class IngestionRow(Base):
     media_type: Mapped[str] = mapped_column(String(255))
     bytes: Mapped[int] = mapped_column(BigInteger)
     content_hash: Mapped[str] = mapped_column(String(64))
+    own_metadata: Mapped[dict[str, Any] | None] = mapped_column("metadata")
+    """The metadata of the document that it writes; None for none."""
     owner: Mapped[str] = mapped_column(String(255), server_default=text("''"))
     """The process that works on it, or has ended it; empty for none."""
     attempts: Mapped[int]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -115,12 +115,13 @@ async def lock_ingestion(session: AsyncSession, ingestion_id: str) -> IngestionR
 
 
 def is_unchanged(ingestion: IngestionRow, document: DocumentRow) -> bool:
-    """Whether a document has the content of an ingestion already."""
+    """Whether a document has the content and the metadata of an ingestion already."""
     return (
         document.current_revision is not None
         and document.current_sequence < ingestion.sequence
         and document.content_hash == ingestion.content_hash
         and document.media_type == ingestion.media_type
+        and (document.own_metadata or {}) == (ingestion.own_metadata or {})
     )
 
 
@@ -206,8 +207,8 @@ async def activate_if_complete(session: AsyncSession, base_id: str) -> bool:
     return True
 
 
-def missing_documents(collection: CollectionRow) -> sa.Select[str, str, str | None]:
-    """The documents whose current revisions are not in a collection: their ids, names and revisions."""
+def missing_documents(collection: CollectionRow) -> sa.Select[str, str, str | None, dict[str, Any] | None]:
+    """The documents whose current revisions are not in a collection: their ids, names, revisions and metadata."""
     in_collection = (
         sa.select(CollectionDocumentRow.document_id)
         .where(
@@ -217,7 +218,7 @@ def missing_documents(collection: CollectionRow) -> sa.Select[str, str, str | No
         )
         .exists()
     )
-    return sa.select(DocumentRow.id, DocumentRow.name, DocumentRow.current_revision).where(
+    return sa.select(DocumentRow.id, DocumentRow.name, DocumentRow.current_revision, DocumentRow.own_metadata).where(
         DocumentRow.base_id == collection.base_id, DocumentRow.current_revision.is_not(None), ~in_collection
     )
 
@@ -337,7 +338,7 @@ async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collec
         found = [*found, *(await session.execute(lacking.where(has_failed))).all()]
     now = datetime.now(UTC)
     added = 0
-    for document_id, name, revision in found:
+    for document_id, name, revision, metadata in found:
         before = failed.get(document_id)
         if added == REINDEX_BATCH:
             break
@@ -372,6 +373,7 @@ async def add_reindexing(session: AsyncSession, base_id: str, kb_id: str, collec
                 media_type="",
                 bytes=0,
                 content_hash="",
+                own_metadata=metadata,
                 owner="",
                 attempts=0,
                 created_on=now,

@@ -34,6 +34,7 @@ class VectorStoresApi:
         batches: files that were attached with one call.
         search: searches.
         max_file_bytes: size of the largest file.
+        session_from: where the session of a request is from.
     """
 
     def __init__(
@@ -52,3 +53,4 @@ class VectorStoresApi:
         self.batches = Batches(database, bases, ingestion, self.files, self.store_files)
         self.search = StoreSearch(database, bases, retriever, settings.rag_timeout_seconds)
         self.max_file_bytes = settings.max_document_bytes
+        self.session_from = settings.session_from

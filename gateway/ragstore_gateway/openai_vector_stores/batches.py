@@ -24,6 +24,7 @@ from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.queue import MAX_BYTES, MAX_DOCUMENTS
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.transactions import UNFINISHED, lock_base
+from ragstore_gateway.openai_vector_stores.file_objects import failure_of
 from ragstore_gateway.openai_vector_stores.files import Files
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
 from ragstore_gateway.openai_vector_stores.schemas import (
@@ -34,7 +35,7 @@ from ragstore_gateway.openai_vector_stores.schemas import (
     State,
     VectorStoreFileObject,
 )
-from ragstore_gateway.openai_vector_stores.store_files import STATES, StoreFiles, UnsupportedFile, failure_of
+from ragstore_gateway.openai_vector_stores.store_files import STATES, StoreFiles, UnsupportedFile
 from ragstore_gateway.openai_vector_stores.stores import check_strategy, counts_of, state_of, strategy_of
 from ragstore_gateway.openai_vector_stores.tables import FileBatchFileRow, FileBatchRow, VectorStoreFileRow
 

@@ -41,6 +41,7 @@ from ragstore_gateway.openai_vector_stores.route_parts import (
     StateFilter,
     StoreId,
     caller,
+    filled,
     read_body,
     visible_files,
 )
@@ -200,7 +201,7 @@ async def create_vector_store_file(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> VectorStoreFileObject:
     """Ingest an uploaded file into the knowledge base."""
-    body = await read_body(request, NewVectorStoreFile)
+    body = filled(await read_body(request, NewVectorStoreFile), request, vector_stores_api)
     await vector_stores_api.files.check_visible([body.file_id], await visible_files(request, vector_stores_api))
     await vector_stores_api.store_files.attach(await vector_stores_api.bases.read(store_id), body)
     return await vector_stores_api.store_files.read(store_id, body.file_id)
@@ -251,8 +252,11 @@ async def get_vector_store_file(store_id: StoreId, file_id: FileId, vector_store
 async def update_vector_store_file(
     request: Request[Any, Any, Any], store_id: StoreId, file_id: FileId, vector_stores_api: Api
 ) -> VectorStoreFileObject:
-    """Replace the attributes of a file. Searches filter by the new ones from then on."""
-    body = await read_body(request, FileAttributes)
+    """Replace the attributes of a file. Searches filter by the new ones from then on.
+
+    Filters of bases and assistants do when the chunks have been written again; until then, the file is `in_progress`.
+    """
+    body = filled(await read_body(request, FileAttributes), request, vector_stores_api)
     await vector_stores_api.store_files.update(store_id, file_id, body.attributes or {})
     return await vector_stores_api.store_files.read(store_id, file_id)
 
@@ -310,7 +314,13 @@ async def create_file_batch(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> FileBatchObject:
     """Ingest uploaded files. One that cannot be ingested does not affect the others."""
-    body = await read_body(request, NewFileBatch)
+    body = filled(await read_body(request, NewFileBatch), request, vector_stores_api)
+    if body.files:
+        files = [
+            filled(each, request, vector_stores_api, f"$.files[{index}].attributes")
+            for index, each in enumerate(body.files)
+        ]
+        body = msgspec.structs.replace(body, files=files)
     file_ids = [each.file_id for each in files_of(body)]
     await vector_stores_api.files.check_visible(file_ids, await visible_files(request, vector_stores_api))
     return await vector_stores_api.batches.create(store_id, body)

@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from ragstore_gateway.api.bodies import decode_configuration
+from ragstore_gateway.configurations.where_template import variables_of
 from ragstore_gateway.errors import (
     CollectionMissing,
     ConfigurationNotFound,
@@ -25,12 +26,14 @@ from ragstore_gateway.errors import (
     SecretUnavailable,
     StoreUnavailable,
 )
+from ragstore_gateway.ingestion.document_metadata import filled_attributes
 from ragstore_gateway.keys import key_of, visible_bases
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
 from ragstore_gateway.openai_vector_stores.files import VisibleFiles
-from ragstore_gateway.openai_vector_stores.schemas import State
+from ragstore_gateway.openai_vector_stores.schemas import FileAttributes, NewFileBatch, NewVectorStoreFile, State
 
 T = TypeVar("T", bound=msgspec.Struct)
+B = TypeVar("B", NewVectorStoreFile, FileAttributes, NewFileBatch)
 
 Api = SkipValidation[NamedDependency[VectorStoresApi]]
 StoreId: TypeAlias = Annotated[str, PathParameter(description="Id of the vector store: that of the knowledge base.")]
@@ -77,3 +80,18 @@ def caller(request: Request[Any, Any, Any]) -> str:
     """Name of the key of a request; empty without keys."""
     key = key_of(request.scope)
     return "" if key is None else key.name
+
+
+def filled(body: B, request: Request[Any, Any, Any], api: VectorStoresApi, path: str = "$.attributes") -> B:
+    """A body whose attributes have the values of the request's variables.
+
+    Args:
+        path: JSON path of the attributes.
+
+    Raises:
+        InvalidRequest: the request lacks a variable.
+    """
+    if not body.attributes:
+        return body
+    variables = variables_of(request.scope, api.session_from)
+    return msgspec.structs.replace(body, attributes=filled_attributes(body.attributes, variables, path))

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from ragstore.filters import where as language
 from ragstore.kit.errors import InvalidRequest
 from ragstore_client import Where
+from ragstore_gateway.api.request_variables import RequestVariables
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
@@ -58,11 +59,12 @@ class StoreSearch:
         self._retriever = retriever
         self._timeout_seconds = timeout_seconds
 
-    async def search(self, base_id: str, body: VectorStoreSearch) -> VectorStoreSearchPage:
-        """Search a vector store.
+    async def search(self, base_id: str, body: VectorStoreSearch, variables: RequestVariables) -> VectorStoreSearchPage:
+        """Search a vector store, within the filter of the base.
 
         Args:
             body: the search.
+            variables: the variables of the request.
 
         Raises:
             ConfigurationNotFound: there is no such vector store.
@@ -77,7 +79,7 @@ class StoreSearch:
         threshold = None if body.ranking_options is None else body.ranking_options.score_threshold
         min_score = base.body.min_score if threshold is None else threshold
         wheres = [None] if filter_ is None else await self._documents(base_id, filter_)
-        queries = [BaseQuery(base, limit, min_score, where) for where in wheres]
+        queries = [BaseQuery.of(base, limit, min_score, variables, where=where) for where in wheres]
         passages = await self._passages(questions, queries)
         found = sorted(passages.values(), key=lambda passage: passage.place)[:limit]
         return VectorStoreSearchPage(questions, await self._results(found))
@@ -102,7 +104,7 @@ class StoreSearch:
     async def _documents(self, base_id: str, filter_: language.Where) -> list[Where | None]:
         """Filters by the documents whose attributes match. Attributes may change without a new ingestion."""
         query = (
-            sa.select(DocumentRow.id, VectorStoreFileRow.attributes)
+            sa.select(DocumentRow.id, VectorStoreFileRow.attributes, DocumentRow.own_metadata)
             .join(VectorStoreFileRow, VectorStoreFileRow.document_id == DocumentRow.id, isouter=True)
             .where(DocumentRow.base_id == base_id, DocumentRow.current_revision.is_not(None))
         )
@@ -117,28 +119,39 @@ class StoreSearch:
 
     async def _results(self, passages: Sequence[Passage]) -> list[VectorStoreSearchResult]:
         ids = {str(passage.metadata[DOCUMENT_KEY]) for passage in passages}
-        query = sa.select(VectorStoreFileRow).where(VectorStoreFileRow.document_id.in_(ids))
+        query = (
+            sa.select(DocumentRow.id, DocumentRow.own_metadata, VectorStoreFileRow)
+            .join(VectorStoreFileRow, VectorStoreFileRow.document_id == DocumentRow.id, isouter=True)
+            .where(DocumentRow.id.in_(ids))
+        )
         async with self._database.reading() as session:
-            links = {row.document_id: row for row in await session.scalars(query)}
+            rows = {id: (metadata or {}, link) for id, metadata, link in await session.execute(query)}
         results = []
         for passage in passages:
             document_id = str(passage.metadata[DOCUMENT_KEY])
-            link = links.get(document_id)
+            metadata, link = rows.get(document_id, ({}, None))
             results.append(
                 VectorStoreSearchResult(
                     file_id=document_id if link is None else link.file_id,
                     filename=str(passage.metadata.get("document_name", "")) if link is None else link.filename,
                     score=passage.relevance,
-                    attributes={} if link is None else link.attributes,
+                    attributes=metadata if link is None else link.attributes,
                     content=[TextContent(passage.text)],
                 )
             )
         return results
 
 
-def _matching(rows: Sequence[tuple[str, Mapping[str, MetadataValue] | None]], filter_: language.Where) -> list[str]:
-    """The documents whose attributes match."""
-    return [id for id, attributes in rows if language.matches(filter_, attributes or {})]
+def _matching(
+    rows: Sequence[tuple[str, Mapping[str, MetadataValue] | None, Mapping[str, MetadataValue] | None]],
+    filter_: language.Where,
+) -> list[str]:
+    """The documents whose attributes match, or whose metadata do if they have none."""
+    return [
+        id
+        for id, attributes, metadata in rows
+        if language.matches(filter_, (metadata if attributes is None else attributes) or {})
+    ]
 
 
 def _questions(query: str | Sequence[str]) -> list[str]:

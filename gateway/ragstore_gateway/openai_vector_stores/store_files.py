@@ -19,23 +19,23 @@ from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, FileNotFound
 from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.assembly import Ingestion
+from ragstore_gateway.ingestion.document_metadata import metadata_of_attributes
 from ragstore_gateway.ingestion.documents import AlsoStore
+from ragstore_gateway.ingestion.metadata_changes import change_metadata
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import CANCELLED, COMPLETED, FAILED, UNFINISHED, lock_base
+from ragstore_gateway.openai_vector_stores.file_objects import file_of, select_files
 from ragstore_gateway.openai_vector_stores.files import Files, missing_file
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
 from ragstore_gateway.openai_vector_stores.schemas import (
     AttributeValue,
-    LastError,
     NewVectorStoreFile,
     State,
-    StoredStrategy,
     VectorStoreFileObject,
 )
-from ragstore_gateway.openai_vector_stores.stores import check_strategy, state_of, strategy_of
+from ragstore_gateway.openai_vector_stores.stores import check_strategy, strategy_of
 from ragstore_gateway.openai_vector_stores.tables import FileRow, VectorStoreFileRow
 
-INTERNAL: Final = "The file could not be ingested"
 MAX_ATTEMPTS: Final = 3
 """How often a document's name is chosen while others take it."""
 
@@ -125,9 +125,9 @@ class StoreFiles:
         for attempt in range(MAX_ATTEMPTS):
             name = await self._document_name(base.id, file.id) or _name(file.filename, file.id, unique=attempt > 0)
             try:
-                await self._ingestion.ingest(
-                    base.id, NewContent(name, file.media_type, file.content, base.body.name), link
-                )
+                metadata = metadata_of_attributes(new.attributes or {})
+                content = NewContent(name, file.media_type, file.content, base.body.name, metadata)
+                await self._ingestion.ingest(base.id, content, link)
             except _NameUsed:
                 continue
             return
@@ -166,8 +166,14 @@ class StoreFiles:
             else:
                 valid.append(each)
         contents = [
-            NewContent(names[id], files[id].media_type, files[id].content, base.body.name)
-            for id in (each.file_id for each in valid)
+            NewContent(
+                names[each.file_id],
+                files[each.file_id].media_type,
+                files[each.file_id].content,
+                base.body.name,
+                metadata_of_attributes(each.attributes or {}),
+            )
+            for each in valid
         ]
         accepted = await self._ingestion.acceptance.accept_many(session, base.id, contents)
         for each, outcome in zip(valid, accepted, strict=True):
@@ -222,7 +228,7 @@ class StoreFiles:
             FileNotFound: it has no such file.
         """
         base = await self._bases.read(base_id)
-        return _object(strategy_of(base.body), *await self._find(base_id, file_id))
+        return file_of(strategy_of(base.body), *await self._find(base_id, file_id))
 
     async def page(
         self, base_id: str, page: PageQuery, state: State | None
@@ -241,7 +247,7 @@ class StoreFiles:
             FileNotFound: a cursor is none of its files.
         """
         base = await self._bases.read(base_id)
-        query = _select(base_id)
+        query = select_files(base_id)
         if state is not None:
             chosen = IngestionRow.state.in_(STATES[state])
             query = query.where(sa.or_(chosen, IngestionRow.id.is_(None)) if state == "completed" else chosen)
@@ -250,10 +256,12 @@ class StoreFiles:
         async with self._database.reading() as session:
             rows = (await session.execute(query)).all()
         strategy = strategy_of(base.body)
-        return page.cut([_object(strategy, document, ingestion, link) for document, ingestion, link in rows])
+        return page.cut([file_of(strategy, document, ingestion, link) for document, ingestion, link in rows])
 
     async def update(self, base_id: str, file_id: str, attributes: Mapping[str, AttributeValue]) -> None:
-        """Replace the attributes of a file. Searches use them from then on.
+        """Replace the attributes of a file. Searches of the vector store use them from then on.
+
+        Filters of bases and assistants use them when an ingestion has written the chunks again.
 
         Args:
             base_id: the vector store.
@@ -263,11 +271,12 @@ class StoreFiles:
             ConfigurationNotFound: there is no such vector store.
             FileNotFound: it has no such file.
         """
-        await self._bases.read(base_id)
+        base = await self._bases.read(base_id)
         document, _, known = await self._find(base_id, file_id)
         async with self._database.session() as session:
             # Of two first changes, one waits; without the lock, it would insert the same row. A deletion waits, too.
-            if await session.get(DocumentRow, document.id, with_for_update={"key_share": True}) is None:
+            locked = await session.get(DocumentRow, document.id, with_for_update={"key_share": True})
+            if locked is None:
                 raise _missing(base_id, file_id)
             row = VectorStoreFileRow(
                 document_id=document.id,
@@ -277,6 +286,8 @@ class StoreFiles:
                 attributes=dict(attributes),
             )
             await session.merge(row)
+            await change_metadata(session, locked, metadata_of_attributes(attributes), base.body.name)
+        self._ingestion.wake()
 
     async def delete(self, base_id: str, file_id: str) -> None:
         """Remove a file from a vector store. The uploaded file stays.
@@ -334,8 +345,10 @@ class StoreFiles:
     async def _find(
         self, base_id: str, file_id: str
     ) -> tuple[DocumentRow, IngestionRow | None, VectorStoreFileRow | None]:
-        linked = _select(base_id).where(VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id == file_id)
-        own = _select(base_id).where(VectorStoreFileRow.document_id.is_(None), DocumentRow.id == file_id)
+        linked = select_files(base_id).where(
+            VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id == file_id
+        )
+        own = select_files(base_id).where(VectorStoreFileRow.document_id.is_(None), DocumentRow.id == file_id)
         found = None
         async with self._database.reading() as session:
             if "\0" not in file_id:
@@ -366,42 +379,6 @@ async def _linked(session: AsyncSession, base_id: str, file_id: str) -> str | No
         .where(VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id == file_id)
     )
     return await session.scalar(query)
-
-
-def failure_of(message: str, chunks: int) -> LastError:
-    """The error of a file whose ingestion failed.
-
-    Args:
-        message: why it failed.
-        chunks: number of its chunks, as far as it was known: without any, the file has no usable text.
-    """
-    return LastError("server_error" if chunks else "invalid_file", message or INTERNAL)
-
-
-def _select(base_id: str) -> sa.Select[DocumentRow, IngestionRow, VectorStoreFileRow]:
-    """The documents of a base, each with its last ingestion and its link to a file, if it has them."""
-    return (
-        sa.select(DocumentRow, IngestionRow, VectorStoreFileRow)
-        .join(IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True)
-        .join(VectorStoreFileRow, VectorStoreFileRow.document_id == DocumentRow.id, isouter=True)
-        .where(DocumentRow.base_id == base_id)
-    )
-
-
-def _object(
-    strategy: StoredStrategy, document: DocumentRow, ingestion: IngestionRow | None, link: VectorStoreFileRow | None
-) -> VectorStoreFileObject:
-    state = state_of(None if ingestion is None else ingestion.state)
-    return VectorStoreFileObject(
-        id=document.id if link is None else link.file_id,
-        created_at=int(document.created_on.timestamp()),
-        usage_bytes=document.bytes,
-        vector_store_id=document.base_id,
-        status=state,
-        last_error=failure_of(ingestion.message, ingestion.chunks) if ingestion and state == "failed" else None,
-        chunking_strategy=strategy,
-        attributes={} if link is None else link.attributes,
-    )
 
 
 def _name(filename: str, file_id: str, *, unique: bool) -> str:

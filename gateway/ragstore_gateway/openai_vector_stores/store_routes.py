@@ -11,6 +11,7 @@ from litestar.types import ControllerRouterHandler
 from ragstore.kit.byte_budget import reserved
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.openapi import body_of
+from ragstore_gateway.configurations.where_template import variables_of
 from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
 from ragstore_gateway.keys import ADMIN, READER, visible_bases
 from ragstore_gateway.openai_vector_stores.pages import (
@@ -141,7 +142,9 @@ async def search_vector_store(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> VectorStoreSearchPage:
     """Find the passages that are nearest to a question, best first. `score` is their relevance, (1 + cosine) / 2."""
-    return await vector_stores_api.search.search(store_id, await read_body(request, VectorStoreSearch))
+    body = await read_body(request, VectorStoreSearch)
+    variables = variables_of(request.scope, vector_stores_api.session_from)
+    return await vector_stores_api.search.search(store_id, body, variables)
 
 
 ROUTES: Final[list[ControllerRouterHandler]] = [

@@ -7,10 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx
 
+from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.where_template import check_where
 from ragstore_gateway.conversations.step import Step
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.cross_encoder import CrossEncoders
@@ -45,7 +47,7 @@ class RetrievalServices:
         record: records a step.
 
     Raises:
-        SettingsError: the setting of allowed hosts is not valid.
+        SettingsError: the setting of allowed hosts, or the filter of plain models, is not valid.
 
     Attributes:
         retriever: searches knowledge bases.
@@ -76,6 +78,10 @@ class RetrievalServices:
             raise SettingsError(
                 f"{variable('http_call_hosts')} is wrong: its entries must be hosts, or hosts with ports"
             ) from None
+        try:
+            check_where(settings.rag_where, "$")
+        except InvalidRequest as error:
+            raise SettingsError(f"{variable('rag_where')} is wrong: {error.detail}") from None
         self._http = httpx.AsyncClient(trust_env=False, follow_redirects=False)
         self.cross_encoders = CrossEncoders(embeddings.folders)
         ranking = Ranking(embeddings.default, embeddings.secrets, self._http, self.cross_encoders)

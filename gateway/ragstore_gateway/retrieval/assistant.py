@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
 import structlog
@@ -15,13 +16,14 @@ from ragstore_client.context import ChatContext, Headings
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.conversation import Conversation, with_system
 from ragstore_gateway.chat.prompt_passage import PromptPassage
-from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
+from ragstore_gateway.chat.rag_models import Augmentation, Caller, Complete, no_question
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import Step, TaskTrace
 from ragstore_gateway.retrieval.context import CITE_INSTRUCTION, NOT_SEARCHED, NOTHING_FOUND
 from ragstore_gateway.retrieval.question import Question
+from ragstore_gateway.retrieval.rewriting import rewritten
 from ragstore_gateway.retrieval.source_prompt import style_of
 from ragstore_gateway.retrieval.tasks import TaskContext, TaskRetrieval
 from ragstore_gateway.retrieval.workflow import Workflows
@@ -30,8 +32,11 @@ from ragstore_gateway.settings import Settings, variable
 GRACE_SECONDS: Final = 0.5
 """Time beyond the limit of a retrieval, after which it is left even if a part of it does not end."""
 
-TASK_PREFIX: Final = "### Task:"
-"""Begins the requests of Open WebUI for titles, tags and follow-up questions. They are no questions to documents."""
+MAX_MATCHED: Final = 1_000
+"""Maximum number of characters of a message that are compared with the patterns of tasks."""
+
+MAX_SHOWN_QUESTION: Final = 1_000
+"""Maximum number of characters of a text in the debug output that was searched for."""
 
 EMPTY_CONTEXT: Final[Mapping[str, str]] = {
     "no_match": NOTHING_FOUND,
@@ -106,18 +111,25 @@ class AssistantModel:
         system = self._configuration.body.own_system_message
         return no_question(with_system(messages, system) if system else None)
 
-    async def augment(self, conversation: Conversation, caller: Caller) -> Augmentation:
+    async def augment(
+        self, conversation: Conversation, caller: Caller, complete: Complete | None = None
+    ) -> Augmentation:
         """Add what the tasks retrieve to the system message; see `RagModel`."""
         settings = self._services.settings
         if not settings.rag_enabled or not (self.body.workflow or self.body.http_calls):
             metrics.retrieval("disabled")
-            return self._augmentation(conversation, caller, [], "disabled", failed=False, seconds=0.0)
-        question = Question.of(conversation, self._configuration.body.query or settings.rag_query)
-        if reason := unsearched(question):
+            return self._augmentation(conversation, caller, [], "disabled")
+        query = self._configuration.body.query or settings.rag_query
+        question = Question.of(conversation, query)
+        if reason := unsearched(question, settings.rag_task_patterns):
             metrics.retrieval(reason)
-            return self._augmentation(conversation, caller, [], reason, failed=False, seconds=0.0)
+            return self._augmentation(conversation, caller, [], reason)
         started = time.perf_counter()
-        contexts, error = await self._retrieve(question, caller)
+        limit = settings.rag_timeout_seconds
+        deadline = asyncio.get_running_loop().time() + limit
+        if query == "rewrite":
+            question = await rewritten(question, conversation, complete, settings.rag_rewrite_prompt, limit)
+        contexts, error = await self._retrieve(question, caller, deadline)
         seconds = time.perf_counter() - started
         metrics.RETRIEVAL_SECONDS.observe(seconds)
         reason = "" if any(context.passages for context in contexts) else error or _reason(question, contexts)
@@ -125,17 +137,20 @@ class AssistantModel:
         if failed:
             _log.warning("retrieval failed", reason=reason, assistant=self._configuration.id)
         metrics.retrieval(reason or "used")
-        await self._services.record(self._step(caller, contexts))
-        return self._augmentation(conversation, caller, contexts, reason, failed=failed, seconds=seconds)
+        await self._services.record(self._step(caller, contexts, question))
+        return self._augmentation(
+            conversation, caller, contexts, reason, failed=failed, seconds=seconds, searched=question.embedded
+        )
 
-    async def _retrieve(self, question: Question, caller: Caller) -> tuple[list[TaskContext], str]:
+    async def _retrieve(self, question: Question, caller: Caller, deadline: float) -> tuple[list[TaskContext], str]:
         """The contexts of the tasks, and the reason if there are none."""
-        limit = self._services.settings.rag_timeout_seconds
-        deadline = asyncio.get_running_loop().time() + limit
         try:
-            async with asyncio.timeout(limit + GRACE_SECONDS):
+            async with asyncio.timeout_at(deadline + GRACE_SECONDS):
                 assistant, bases = await self._found(caller)
-                return await self._services.retrieval.retrieve(assistant, bases, question, deadline), ""
+                contexts = await self._services.retrieval.retrieve(
+                    assistant, bases, question, deadline, caller.variables
+                )
+                return contexts, ""
         except TimeoutError:
             return [], "timeout"
         except Exception as error:  # noqa: BLE001 - whatever fails in retrieval, the chat continues
@@ -146,7 +161,7 @@ class AssistantModel:
         """The assistant, and the bases of its workflow that exist for the caller."""
         return self.body, await self._services.workflows.bases_of(self.body, caller.bases)
 
-    def _step(self, caller: Caller, contexts: Sequence[TaskContext]) -> Step:
+    def _step(self, caller: Caller, contexts: Sequence[TaskContext], question: Question | None = None) -> Step:
         return Step(
             conversation=caller.conversation_id,
             key=caller.key,
@@ -155,6 +170,7 @@ class AssistantModel:
             assistant_id=self._configuration.id,
             assistant_version=self._configuration.version,
             tasks=[context.trace for context in contexts],
+            searched="" if question is None else question.rewritten,
         )
 
     def _augmentation(
@@ -164,8 +180,9 @@ class AssistantModel:
         contexts: Sequence[TaskContext],
         reason: str,
         *,
-        failed: bool,
-        seconds: float,
+        failed: bool = False,
+        seconds: float = 0.0,
+        searched: Sequence[str] = (),
     ) -> Augmentation:
         settings = self._services.settings
         passages = [
@@ -179,7 +196,10 @@ class AssistantModel:
             passages,
             reason,
             failed=failed,
-            debug=self._debug(conversation, contexts, passages, reason, seconds),
+            debug={
+                **self._debug(conversation, contexts, passages, reason, seconds),
+                "searched": [text[:MAX_SHOWN_QUESTION] for text in searched],
+            },
             list_sources=settings.rag_list_sources if self.body.list_sources is None else self.body.list_sources,
         )
 
@@ -236,9 +256,14 @@ class AssistantModel:
         return {**context.debug(), "reason": reason or None, "ms": round(seconds * 1000, 1), **own, "traces": traces}
 
 
-def unsearched(question: Question) -> str:
-    """Why nothing is searched for: `task` or `short_question`; empty if something is."""
-    if question.text.lstrip().startswith(TASK_PREFIX):
+def unsearched(question: Question, task_patterns: Sequence[str]) -> str:
+    """Why nothing is searched for: `task` or `short_question`; empty if something is.
+
+    Args:
+        task_patterns: patterns of requests of chat clients that are no questions.
+    """
+    beginning = question.text.lstrip()[:MAX_MATCHED]
+    if any(fnmatchcase(beginning, pattern) for pattern in task_patterns):
         return "task"
     return "short_question" if question.is_small_talk else ""
 

@@ -10,6 +10,7 @@ from typing import Final
 from ragstore_client.context import Headings, estimate_tokens
 from ragstore_gateway.configurations.name_characters import in_one_line
 from ragstore_gateway.engines.engine_collection import Passage
+from ragstore_gateway.retrieval.numbering import in_text_order, numbers_of
 from ragstore_gateway.retrieval.source_names import SourceName
 
 SEARCH_RESULTS: Final = "\n\n## Search Results:\n"
@@ -65,7 +66,9 @@ class ContextBudget:
 
 
 def fit(passages: Sequence[Passage], budget: ContextBudget, *, ranked: bool, first: int = 1) -> list[Passage]:
-    """The passages that fit, in the given order.
+    """The passages that fit, in the given order of their documents.
+
+    The passages of a document are together, in the order of its text.
 
     A passage is in the context as a whole or not at all, the best ones first; a passage that does not fit is skipped,
     and smaller ones after it are still tried. Only a best passage that is larger than the maximum is cut.
@@ -99,11 +102,14 @@ def fit(passages: Sequence[Passage], budget: ContextBudget, *, ranked: bool, fir
         kept = _cut(best.text, budget.without(_heading(best.base) + _label(best, number) + CUT_MARK + _END))
         if kept:
             chosen[order[0]] = replace(best, text=kept + CUT_MARK)
-    return [chosen[index] for index in sorted(chosen)]
+    in_order = [chosen[index] for index in sorted(chosen)]
+    return [each for source in in_text_order(in_order, lambda own: own, by_base=True) for each in source]
 
 
 def formatted(passages: Sequence[Passage], first: int = 1) -> str:
     """`### Source: NAME` at each change of the base, and the passages: `[1] DOCUMENT, page 2`, and the text.
+
+    Passages of one document have one number.
 
     Lines of a passage that look like the context's own structure get a backslash.
 
@@ -112,7 +118,7 @@ def formatted(passages: Sequence[Passage], first: int = 1) -> str:
     """
     parts: list[str] = []
     base = ""
-    for number, each in enumerate(passages, first):
+    for number, each in zip(numbers_of(passages, first), passages, strict=True):
         if not parts or each.base != base:
             parts.append(_heading(each.base))
             base = each.base

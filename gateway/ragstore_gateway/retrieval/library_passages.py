@@ -27,7 +27,13 @@ def library_passage(passage: Passage, id: str | None = None, embedding: Vector |
 
 
 def prompt_passage(
-    passage: Passage, number: int, *, address: str, index: int = 0, is_response: bool = False
+    passage: Passage,
+    number: int,
+    *,
+    address: str,
+    index: int = 0,
+    is_response: bool = False,
+    is_further: bool = False,
 ) -> PromptPassage:
     """A passage as a prompt under headings has it. A reply may cite it by its number, by its base, or by its document.
 
@@ -37,6 +43,7 @@ def prompt_passage(
         address: the address of the gateway that shows it; empty for none.
         index: its place among the passages of its base, from 1; 0 if the base has no others.
         is_response: whether it is the response of an HTTP call.
+        is_further: whether a better passage has its number.
     """
     document = context.citation_of(library_passage(passage))
     name = SourceName.of(passage.metadata, passage.base)
@@ -52,16 +59,18 @@ def prompt_passage(
         title=name.title,
         url=name.url or address,
         is_response=is_response,
+        is_further=is_further,
     )
 
 
-def named(passage: context.ContextPassage, *, address: str) -> PromptPassage:
+def named(passage: context.ContextPassage, *, address: str, is_further: bool = False) -> PromptPassage:
     """A passage of a prompt with numbered sources, with its title and its address.
 
     Args:
         passage: the passage as the library has selected it.
         address: the address of the gateway that shows it.
+        is_further: whether a better passage has its number.
     """
     name = SourceName.of(passage.metadata, passage.citation)
     fields = {field: getattr(passage, field) for field in passage.__struct_fields__}
-    return PromptPassage(**fields, title=name.title, url=name.url or address)
+    return PromptPassage(**fields, title=name.title, url=name.url or address, is_further=is_further)

@@ -20,6 +20,11 @@ RERANK_FAILURES: Final = Counter(
     "ragstore_gateway_rerank_failures_total", "Rankings of passages that failed; their order is by score then."
 )
 
+REWRITE_FAILURES: Final = Counter(
+    "ragstore_gateway_rewrite_failures_total",
+    "Questions that the model failed to rewrite, and that were searched as they are.",
+)
+
 OUTCOMES: Final = ("ok", "timeout", "failed")
 
 # An alert on growth needs the series before the first failure.

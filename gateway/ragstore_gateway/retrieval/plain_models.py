@@ -32,6 +32,7 @@ def plain_assistant(settings: Settings) -> Assistant:
         enable_workflow_rag=True,
         rag_defaults=RagDefaults(max_results=settings.rag_top_k, min_score=(1 + settings.rag_similarity_threshold) / 2),
         diversity=settings.rag_diversity or None,
+        where=settings.rag_where,
     )
     return Assistant(
         name="",

@@ -47,19 +47,26 @@ class Question:
     Attributes:
         text: the last message of the user.
         earlier: the earlier messages of the user, the oldest one first.
+        rewritten: the question that a model has made of them; empty for none.
     """
 
     text: str
     earlier: Sequence[str] = ()
+    rewritten: str = ""
 
     @classmethod
     def of(cls, conversation: Conversation, query: str) -> Question:
         """The question of a conversation.
 
         Args:
-            query: `conversation`, or `last` for the last message alone.
+            query: `conversation`, `rewrite`, or `last` for the last message alone.
         """
-        return cls(conversation.question, conversation.earlier if query == "conversation" else ())
+        return cls(conversation.question, () if query == "last" else conversation.earlier)
+
+    @property
+    def asked(self) -> str:
+        """The question as one text."""
+        return self.rewritten or self.text
 
     @property
     def embedded(self) -> list[str]:
@@ -67,14 +74,16 @@ class Question:
 
         On the conversations of MTRAG-UN, it finds more than either text (docs/knowledge-bases.md).
         """
-        if not self.earlier:
-            return [self.text]
+        if self.rewritten or not self.earlier:
+            return [self.asked]
         whole = "\n".join([*self.earlier, self.text])
         return [self.text, whole[-MAX_EARLIER_CHARACTERS:]]
 
     @property
     def keywords(self) -> str:
         """The text whose words are searched for: the user's last two messages."""
+        if self.rewritten:
+            return self.rewritten
         return "\n".join([*self.earlier[-1:], self.text])
 
     @property

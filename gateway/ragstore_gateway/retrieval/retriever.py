@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Self
 
 import structlog
 
 from ragstore.kit.byte_budget import FREE_BYTES, give_back, reserve
 from ragstore.kit.errors import ServiceError
+from ragstore_client import Where
+from ragstore_gateway.api.request_variables import RequestVariables
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.where_template import joined
 from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, Passage, Vector
 from ragstore_gateway.ingestion.collections import Collection, Collections
@@ -22,10 +25,7 @@ from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.hybrid_search import CollectionSearch, HybridSearch, candidates_of
 from ragstore_gateway.retrieval.question import Question
-from ragstore_gateway.retrieval.visible_search import FoundChunks
-
-if TYPE_CHECKING:
-    from ragstore_client import Where
+from ragstore_gateway.retrieval.visible_search import FoundChunks, narrowed
 
 BYTES_PER_CHARACTER: Final = 4
 """Memory for a character of a passage: the text, and the response or the prompt that has it, at two bytes each. Further
@@ -36,6 +36,9 @@ CHARACTERS_PER_TOKEN: Final = 4
 
 MAX_SWITCHES: Final = 3
 """Maximum number of times that a search is repeated because another collection became active during it."""
+
+CHUNKS_ONLY: Final[Where] = {"layer": {"$nin": ["document", "page", "section"]}}
+"""Selects the chunks of a collection with `layers`."""
 
 _log = structlog.get_logger(__name__)
 
@@ -49,6 +52,8 @@ class BaseQuery:
         min_score: minimum relevance, (1 + cosine) / 2.
         where: filter by metadata.
         with_vectors: whether the passages have their vectors, where the engine returns them.
+        matches_nothing: whether its filter needs what the request does not have, such as a session.
+        chunks_only: whether records of documents, pages and sections are left out, which repeat the texts of chunks.
     """
 
     base: Configuration[KnowledgeBase]
@@ -56,10 +61,46 @@ class BaseQuery:
     min_score: float
     where: Where | None = None
     with_vectors: bool = False
+    matches_nothing: bool = False
+    chunks_only: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        base: Configuration[KnowledgeBase],
+        max_results: int,
+        min_score: float,
+        variables: RequestVariables,
+        *,
+        filters: Sequence[Mapping[str, Any]] = (),
+        where: Where | None = None,
+        with_vectors: bool = False,
+        chunks_only: bool = False,
+    ) -> Self:
+        """A search within the filter of the base.
+
+        Args:
+            variables: the variables of the request.
+            filters: further filters of configurations.
+            where: the filter of the caller, whose values are no variables.
+        """
+        own = joined([base.body.where, *filters], variables)
+        both = {"$and": [own, where]} if own and where else own or where
+        return cls(
+            base,
+            max_results,
+            min_score,
+            both or None,
+            with_vectors,
+            matches_nothing=own is None,
+            chunks_only=chunks_only,
+        )
 
     @property
     def estimated_bytes(self) -> int:
         """Memory for the largest result, as far as it is known before the search."""
+        if self.matches_nothing:
+            return 0
         body = self.base.body
         characters = body.chunk_size * (CHARACTERS_PER_TOKEN if body.chunk_unit == "tokens" else 1)
         rankings = 2 if body.retrieval == "hybrid" else 1
@@ -75,7 +116,8 @@ class BaseResult:
         passages: the passages by descending rank; only chunks of the current revisions of documents.
         error: code of the error of a failed search; empty for none.
         failure: the error itself, if it is one of the gateway's.
-        is_missing: whether there is nothing to search: no document was ingested, or the collection does not exist.
+        is_missing: whether there is nothing to search: no document was ingested, the collection does not exist, or no
+            record can match the filter.
         model: the model of the vectors; empty for an unknown one.
         below: passages whose relevance is less than the minimum, the most relevant one first, without their texts.
         fetched: the number of passages that were searched for, if that is more than the search says.
@@ -219,6 +261,8 @@ class KnowledgeRetriever:
         return result
 
     async def _found(self, vectors: _Vectors, query: BaseQuery) -> BaseResult:
+        if query.matches_nothing:
+            return BaseResult(query, is_missing=True)
         collection = await self._collection(query.base)
         found = FoundChunks((), ())
         model = ""
@@ -249,6 +293,7 @@ class KnowledgeRetriever:
     async def _visible_passages(
         self, vector: Vector, keywords: str, query: BaseQuery, collection: Collection
     ) -> FoundChunks:
+        has_layers = query.chunks_only and collection.chunking.strategy == "layers"
         found = await self._hybrid.search(
             CollectionSearch(
                 collection,
@@ -258,7 +303,7 @@ class KnowledgeRetriever:
                 vector,
                 query.max_results,
                 query.min_score,
-                query.where,
+                narrowed(query.where, CHUNKS_ONLY if has_layers else None),
                 query.with_vectors,
             )
         )

@@ -17,6 +17,7 @@ from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase, MaxResults, MinScore
+from ragstore_gateway.configurations.where_template import variables_of
 from ragstore_gateway.embeddings.schemas import NOT_BLANK
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
@@ -109,16 +110,18 @@ async def query_knowledge_base(
 ) -> KnowledgeBaseHits:
     """The passages that fit a question best, by its vector and its words.
 
-    `maxResults` and `minScore` are the base's own by default.
+    `maxResults` and `minScore` are the base's own by default. `where` narrows the base's own filter, whose variables
+    have the values of this request.
     """
     data = decode_configuration(KnowledgeBaseQuery, await request.body())
     language.parse(data.where)  # also if the base is empty, and before the question is embedded
     base = await knowledge_bases.read(id)
-    query = BaseQuery(
+    query = BaseQuery.of(
         base,
         base.body.max_results if data.max_results is UNSET else data.max_results,
         base.body.min_score if data.min_score is UNSET else data.min_score,
-        data.where or None,
+        variables_of(request.scope, settings.session_from),
+        where=data.where or None,
     )
     deadline = asyncio.get_running_loop().time() + settings.rag_timeout_seconds
     result = (await retriever.search(Question(data.query, data.earlier), [query], deadline))[0]

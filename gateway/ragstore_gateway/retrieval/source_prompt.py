@@ -1,4 +1,4 @@
-"""The prompt style `sources`: numbered sources in the last user message, one passage of each.
+"""The prompt style `sources`: numbered sources in the last user message, each with the passages that there is room for.
 
 The sources of plain models are named by their URLs, as the example of the flow has it, and the sources of assistants by
 document, page or heading, and link.
@@ -9,22 +9,42 @@ what fits is numbered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
 from msgspec import structs
 
 from ragstore_client.context import Budget, ContextPassage, Numbered, select
+from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.conversations.step import Fate
-from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, Passage
+from ragstore_gateway.engines.engine_collection import Passage
 from ragstore_gateway.retrieval.library_passages import library_passage
+from ragstore_gateway.retrieval.numbering import in_text_order, source_of
 from ragstore_gateway.retrieval.source_names import SourceName, one_line, without_path
 from ragstore_gateway.settings import Settings
 
 
-class PlainSources(Numbered, frozen=True, kw_only=True):
+class _Sources(Numbered, frozen=True, kw_only=True):
+    """Sources that may have several passages: each has a block, and the list has the source once."""
+
+    def context(self, passages: Sequence[ContextPassage]) -> str:
+        """`Context:`, the blocks, `Sources:`, and the list."""
+        if not passages:
+            return ""
+        heading, list_heading, end = self.frame
+        blocks: list[str] = []
+        items: list[str] = []
+        for each in passages:
+            block, item = self.parts(each)
+            blocks.append(block)
+            if not (isinstance(each, PromptPassage) and each.is_further):
+                items.append(item)
+        return "".join((heading, *blocks, list_heading, *items, end))
+
+
+class PlainSources(_Sources, frozen=True, kw_only=True):
     """Sources that are named by their URLs, or else by their citations; with the page of a document that has pages."""
 
     def parts(self, passage: ContextPassage) -> list[str]:
@@ -35,7 +55,7 @@ class PlainSources(Numbered, frozen=True, kw_only=True):
         return _parts(self, passage, f"{name}, {place}" if place else name)
 
 
-class NamedSources(Numbered, frozen=True, kw_only=True):
+class NamedSources(_Sources, frozen=True, kw_only=True):
     """Sources that are named by document, page or heading, and link."""
 
     def parts(self, passage: ContextPassage) -> list[str]:
@@ -99,7 +119,7 @@ def nearest_sources(passages: Sequence[Passage], count: int) -> tuple[list[Passa
     nearest: list[Passage] = []
     others: list[tuple[Passage, Fate]] = []
     for each in sorted(passages, key=lambda each: each.place):
-        source, text = _source(each), written_once(each)
+        source, text = source_of(each), written_once(each)
         if source in sources:
             others.append((each, "same_source"))
             continue
@@ -130,18 +150,30 @@ def written_once(passage: Passage) -> str:
     return " ".join(passage.text.split())
 
 
-def fitting_sources(
-    passages: Sequence[Passage], limits: SourceLimits, style: Numbered, first: int = 1
-) -> tuple[list[Passage], list[ContextPassage]]:
+@dataclass(frozen=True, slots=True)
+class FittingSources:
     """The passages that fit into a prompt, in their order.
 
-    Args:
-        passages: one passage of each source.
-        style: the form of the prompt.
-        first: number of the first passage.
+    Attributes:
+        used: the passages.
+        numbered: the same passages as the prompt has them.
+        further: the bases and ids of passages whose source has a better one.
+    """
 
-    Returns:
-        The passages, and the same passages as the prompt has them, numbered.
+    used: Sequence[Passage]
+    numbered: Sequence[ContextPassage]
+    further: Set[tuple[str, str]]
+
+
+def fitting_sources(
+    passages: Sequence[Passage], limits: SourceLimits, style: Numbered, first: int = 1
+) -> FittingSources:
+    """The passages that fit into a prompt. The passages of a source share its number, in the order of its text.
+
+    Args:
+        passages: one passage of each source, in the order of the sources, and then further ones, best first.
+        style: the form of the prompt.
+        first: number of the first source.
     """
     by_id = {(each.base, each.id): each for each in passages}
     cut = [library_passage(replace(each, text=_cut(each.text, limits.max_characters))) for each in passages]
@@ -149,8 +181,22 @@ def fitting_sources(
     selected = select(cut, style=style, budget=budget)
     if limits.max_context_characters is not None:
         selected = _within(selected, limits.max_context_characters, style)
-    numbered = [structs.replace(each, number=number) for number, each in enumerate(selected, first)]
-    return [by_id[each.collection or "", each.id] for each in numbered], numbered
+
+    def passage_of(each: ContextPassage) -> Passage:
+        return by_id[each.collection or "", each.id]
+
+    sources: set[tuple[Hashable, ...]] = set()
+    further: set[tuple[str, str]] = set()
+    for own in map(passage_of, selected):
+        if source_of(own) in sources:
+            further.add((own.base, own.id))
+        sources.add(source_of(own))
+    numbered = [
+        structs.replace(each, number=number)
+        for number, source in enumerate(in_text_order(selected, passage_of), first)
+        for each in source
+    ]
+    return FittingSources([passage_of(each) for each in numbered], numbered, further)
 
 
 def _within(passages: Sequence[ContextPassage], max_characters: int, style: Numbered) -> list[ContextPassage]:
@@ -173,14 +219,6 @@ def _within(passages: Sequence[ContextPassage], max_characters: int, style: Numb
             best = structs.replace(best, text=best.text[:end] + CUT_MARK)
         kept.append(best)
     return kept
-
-
-def _source(each: Passage) -> tuple[object, ...]:
-    url = each.metadata.get("url")
-    if url:
-        return "url", url
-    document = each.metadata.get(DOCUMENT_KEY)
-    return ("document", document) if document else ("passage", each.base, each.id)
 
 
 def _cut(text: str, max_characters: int) -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
 
 from ragstore.kit.errors import ServiceError
 from ragstore_client import RagstoreError
+from ragstore_gateway.api.request_variables import NO_VARIABLES, RequestVariables
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.configurations.assistant import Assistant, Task
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
-from ragstore_gateway.conversations.step import Fate, HttpCallTrace, KnowledgeBaseTrace, PassageTrace, TaskTrace
-from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, MAX_PASSAGES, Passage
+from ragstore_gateway.conversations.step import HttpCallTrace, TaskTrace
+from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, Passage
 from ragstore_gateway.retrieval import metrics
+from ragstore_gateway.retrieval.candidates import BASE_MISSING, Found, found_by, trace_of
 from ragstore_gateway.retrieval.context import (
     RELEVANT_CONTEXT,
     SEARCH_RESULTS,
@@ -29,9 +31,9 @@ from ragstore_gateway.retrieval.context import (
 )
 from ragstore_gateway.retrieval.http_calls import HttpCallFailed, HttpCalls
 from ragstore_gateway.retrieval.library_passages import named, prompt_passage
-from ragstore_gateway.retrieval.passage_address import passage_path
-from ragstore_gateway.retrieval.question import MIN_COSINE, Question
-from ragstore_gateway.retrieval.ranking import Ranking, capped
+from ragstore_gateway.retrieval.numbering import numbers_of
+from ragstore_gateway.retrieval.question import Question
+from ragstore_gateway.retrieval.ranking import FAN_OUT, Ranking, capped
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
 from ragstore_gateway.retrieval.source_prompt import (
     NAMED,
@@ -42,9 +44,6 @@ from ragstore_gateway.retrieval.source_prompt import (
     without_repetitions,
 )
 from ragstore_gateway.retrieval.workflow import TaskSearch, searches_of
-
-BASE_MISSING: Final = "configuration_not_found"
-"""Error of a search of a knowledge base that does not exist any more, or has another name now."""
 
 MORE: Final = 8
 """Factor by which more passages are fetched if they are of too few sources."""
@@ -102,17 +101,19 @@ class TaskRetrieval:
         bases: Mapping[str, Configuration[KnowledgeBase]],
         question: Question,
         deadline: float,
+        variables: RequestVariables = NO_VARIABLES,
     ) -> list[TaskContext]:
         """Retrieve for all tasks of an assistant: all searches and HTTP calls are concurrent.
 
         Args:
             bases: the bases of its workflow, by name.
             deadline: time on the event loop's clock at which searches, calls and rankings end.
+            variables: the variables of the request.
 
         Returns:
             The contexts of the tasks, in their order.
         """
-        searches = [searches_of(task, assistant, bases) for task in assistant.tasks]
+        searches = [searches_of(task, assistant, bases, variables) for task in assistant.tasks]
         queries = [search.query for own in searches for search in own or () if search.query is not None]
         async with asyncio.TaskGroup() as group:
             searching = group.create_task(self._search(assistant, question, searches, queries, deadline))
@@ -121,9 +122,9 @@ class TaskRetrieval:
             ]
         results = {id(result.query): result for result in searching.result()}
         seen: set[tuple[str, str]] = set()
-        found = [_found(own, results, question, seen) for own in searches]
+        found = [found_by(own, results, question, seen) for own in searches]
         choosing = [
-            self._chosen(assistant, task, question.text, own, deadline)
+            self._chosen(assistant, task, question.asked, own, deadline)
             for task, own in zip(assistant.tasks, found, strict=True)
         ]
         contexts: list[TaskContext] = []
@@ -132,7 +133,7 @@ class TaskRetrieval:
             assistant.tasks, found, await asyncio.gather(*choosing), calling, strict=True
         ):
             contexts.append(self._context(assistant, task, own, choice, call.result(), number))
-            number += len(contexts[-1].passages)
+            number = max((each.number for each in contexts[-1].passages), default=number - 1) + 1
         return contexts
 
     async def _search(
@@ -179,7 +180,7 @@ class TaskRetrieval:
             return _Call(name, error="failed")
 
     async def _chosen(
-        self, assistant: Assistant, task: Task, question: str, found: _Found, deadline: float
+        self, assistant: Assistant, task: Task, question: str, found: Found, deadline: float
     ) -> tuple[list[Passage], bool]:
         """The passages for a context in their order, and whether a ranking gave it."""
         passages = found.passages
@@ -198,7 +199,7 @@ class TaskRetrieval:
         self,
         assistant: Assistant,
         task: Task,
-        found: _Found,
+        found: Found,
         choice: tuple[list[Passage], bool],
         call: _Call | None,
         first: int,
@@ -224,20 +225,29 @@ class TaskRetrieval:
             limits = self._limits
             if style is NAMED:
                 limits = replace(limits, token_budget=tokens, max_context_characters=task.max_rag_context_chars)
-            used, selected = fitting_sources(chosen, limits, style, number)
-            passages += [named(each, address=found.address(each.collection or "", each.id)) for each in selected]
+            wanted = max((each.max_results for each in found.searches or ()), default=0)
+            further = found.further(chosen, FAN_OUT * wanted - len(chosen))
+            sources = fitting_sources([*chosen, *further], limits, style, number)
+            used = {(each.base, each.id) for each in sources.used}
+            taken = [each for each in further if (each.base, each.id) in used]
+            found.take_in(taken)
+            chosen = [*chosen, *taken]
+            for each in sources.numbered:
+                base = each.collection or ""
+                is_further = (base, each.id) in sources.further
+                passages.append(named(each, address=found.address(base, each.id), is_further=is_further))
             text = ""
             context = style.context(passages)
         else:
-            used = fit(chosen, ContextBudget(task.max_rag_context_chars, tokens), ranked=ranked, first=number)
-            if used:
-                text += RELEVANT_CONTEXT + formatted(used, number)
-            passages += _under_headings(used, found, number)
+            fitting = fit(chosen, ContextBudget(task.max_rag_context_chars, tokens), ranked=ranked, first=number)
+            if fitting:
+                text += RELEVANT_CONTEXT + formatted(fitting, number)
+            passages += _under_headings(fitting, found, number)
             context = text.strip()
         numbers = {(each.collection, each.id): each for each in passages if not each.is_response}
         traces = None
         if found.searches is not None:
-            traces = [_trace(each, found, chosen, numbers) for each in found.searches]
+            traces = [trace_of(each, found, chosen, numbers) for each in found.searches]
         trace = TaskTrace(task=task.id, knowledge_bases=traces, http_call=http_call, context=context)
         is_missing = http_call is None and all(result.is_missing for result in found.results.values())
         return TaskContext(trace, text, passages, is_missing)
@@ -287,131 +297,18 @@ def too_few_sources(searches: Sequence[TaskSearch], results: Mapping[int, BaseRe
     return [query for query in queries if results[id(query)].may_have_more]
 
 
-@dataclass
-class _Found:
-    """The candidates that the searches of a task have found.
-
-    Attributes:
-        searches: the searches; None if the task searches no knowledge base.
-        results: their results, by the name of the base.
-        passages: the candidates for the context.
-        left_out: the other candidates, and why they are none.
-    """
-
-    searches: Sequence[TaskSearch] | None
-    results: dict[str, BaseResult] = field(default_factory=dict)
-    passages: list[Passage] = field(default_factory=list)
-    left_out: list[tuple[Passage, Fate]] = field(default_factory=list)
-
-    def leave_out(self, others: Iterable[tuple[Passage, Fate]]) -> None:
-        """Add candidates that cannot be in the context."""
-        self.left_out += others
-
-    def address(self, base: str, passage_id: str) -> str:
-        """The path of the gateway that shows a passage of a base."""
-        return passage_path(self.results[base].query.base.id, passage_id)
-
-
-def _found(
-    searches: Sequence[TaskSearch] | None,
-    results: Mapping[int, BaseResult],
-    question: Question,
-    seen: set[tuple[str, str]],
-) -> _Found:
-    """The candidates that the searches of a task have found.
-
-    Args:
-        results: the results, by the identity of the search.
-        question: the question. For a short one there are no candidates, unless a passage of any task is similar to it.
-        seen: the ids of the candidates of earlier tasks, by base. Those of this task are added.
-    """
-    found = _Found(searches)
-    best = max((passage.cosine for result in results.values() for passage in result.passages), default=1.0)
-    is_unrelated = question.is_short and best < MIN_COSINE
-    for search in searches or ():
-        if search.query is None:
-            continue
-        result = results[id(search.query)]
-        found.results[search.name] = result
-        for each in result.passages:
-            key = search.query.base.id, each.id
-            if is_unrelated:
-                found.left_out.append((each, "unrelated"))
-            elif key in seen:
-                found.left_out.append((each, "duplicate"))
-            else:
-                found.passages.append(each)
-            seen.add(key)
-        found.leave_out((each, "below_min_score") for each in result.below)
-    return found
-
-
-def _under_headings(used: Sequence[Passage], found: _Found, first: int) -> list[PromptPassage]:
+def _under_headings(used: Sequence[Passage], found: Found, first: int) -> list[PromptPassage]:
     """The passages of a context as a reply may cite them."""
+    numbers = numbers_of(used, first)
+    best: dict[int, Passage] = {}
+    for number, each in zip(numbers, used, strict=True):
+        best[number] = min(best.get(number, each), each, key=lambda own: own.place)
     counts: dict[str, int] = {}
     passages: list[PromptPassage] = []
-    for number, each in enumerate(used, first):
+    for number, each in zip(numbers, used, strict=True):
         counts[each.base] = counts.get(each.base, 0) + 1
         address = found.address(each.base, each.id)
-        passages.append(prompt_passage(each, number, address=address, index=counts[each.base]))
+        passages.append(
+            prompt_passage(each, number, address=address, index=counts[each.base], is_further=each is not best[number])
+        )
     return passages
-
-
-def _trace(
-    search: TaskSearch,
-    found: _Found,
-    chosen: Sequence[Passage],
-    used: Mapping[tuple[str | None, str], PromptPassage],
-) -> KnowledgeBaseTrace:
-    """The trace of a search.
-
-    Args:
-        chosen: the passages of all bases that were ranked for the context.
-        used: the passages of the prompt, by base and id.
-    """
-    result = found.results.get(search.name)
-    if search.query is None or result is None:
-        return KnowledgeBaseTrace(kb=search.name, error=BASE_MISSING)
-    base = search.query.base
-    if result.error:
-        return KnowledgeBaseTrace(kb=search.name, id=base.id, version=base.version, error=result.error)
-    own = [each for each in chosen if each.base == search.name]
-    known = {each.id for each in own}
-    left_out = [(each, fate) for each, fate in found.left_out if each.base == search.name]
-    known |= {each.id for each, _ in left_out}
-    away = [each for each in found.passages if each.base == search.name and each.id not in known]
-    candidates: list[tuple[Passage, Fate]] = [
-        *((each, _fate(each, used.get((each.base, each.id)))) for each in own),
-        *((each, "ranked_away") for each in away),
-        *left_out,
-    ]
-    return KnowledgeBaseTrace(
-        kb=search.name,
-        id=base.id,
-        version=base.version,
-        provider=base.body.embedding_provider,
-        store_type=base.body.store_type,
-        max_results=search.max_results,
-        min_score=search.query.min_score,
-        retrieved_count=len(own),
-        passages=[_passage_trace(each, fate, used.get((each.base, each.id))) for each, fate in candidates],
-    )
-
-
-def _fate(passage: Passage, used: PromptPassage | None) -> Fate:
-    """The fate of a passage that was ranked for the context."""
-    if used is None:
-        return "no_room"
-    return "context" if used.text == passage.text else "cut"
-
-
-def _passage_trace(passage: Passage, fate: Fate, used: PromptPassage | None) -> PassageTrace:
-    is_used = used is not None and fate in ("context", "cut")
-    return PassageTrace(
-        passage.id,
-        round(passage.relevance, 6),
-        fate,
-        str(passage.metadata.get(DOCUMENT_KEY, "")),
-        used.number if used is not None and is_used else 0,
-        fate == "no_room",
-    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
+from ragstore_gateway.api.request_variables import RequestVariables
 from ragstore_gateway.configurations.assistant import Assistant, RagDefaults, Task, WorkflowBase
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
@@ -90,12 +91,16 @@ class Workflows:
 
 
 def searches_of(
-    task: Task, assistant: Assistant, bases: Mapping[str, Configuration[KnowledgeBase]]
+    task: Task,
+    assistant: Assistant,
+    bases: Mapping[str, Configuration[KnowledgeBase]],
+    variables: RequestVariables,
 ) -> Sequence[TaskSearch] | None:
     """The searches of a task. Explicit references override a base's own parameters; `ragDefaults` do for all bases.
 
     Args:
         bases: the bases of the workflow.
+        variables: the variables of the request.
 
     Returns:
         The searches; None if the task searches no knowledge base.
@@ -104,14 +109,16 @@ def searches_of(
     chooses = task.rerank is not None or task.diversity is not None or assistant.prompt_style == "sources"
     if task.knowledge_bases:
         return [
-            _search(each.name, each.max_results, each.min_score, task, bases.get(each.name), chooses=chooses)
+            _search(each.name, each.max_results, each.min_score, task, bases.get(each.name), variables, chooses=chooses)
             for each in task.knowledge_bases
         ]
     if not task.enable_workflow_rag:
         return None
     defaults = task.rag_defaults or RagDefaults()
     return [
-        _search(each.name, defaults.max_results, defaults.min_score, task, bases.get(each.name), chooses=chooses)
+        _search(
+            each.name, defaults.max_results, defaults.min_score, task, bases.get(each.name), variables, chooses=chooses
+        )
         for each in assistant.bases
     ]
 
@@ -122,6 +129,7 @@ def _search(
     min_score: float | None,
     task: Task,
     base: Configuration[KnowledgeBase] | None,
+    variables: RequestVariables,
     *,
     chooses: bool,
 ) -> TaskSearch:
@@ -135,5 +143,13 @@ def _search(
     count = base.body.max_results if max_results is None else max_results
     score = base.body.min_score if min_score is None else min_score
     fetched = min(FAN_OUT * count, MAX_PASSAGES) if chooses else count
-    query = BaseQuery(base, max(count, fetched), score, with_vectors=task.diversity is not None)
+    query = BaseQuery.of(
+        base,
+        max(count, fetched),
+        score,
+        variables,
+        filters=[task.where],
+        with_vectors=task.diversity is not None,
+        chunks_only=True,
+    )
     return TaskSearch(name, query, count)

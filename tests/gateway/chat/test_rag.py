@@ -141,10 +141,13 @@ def test_a_chat_without_a_question_is_forwarded_without_context(
     assert (response.headers["x-rag-sources"], response.headers["x-rag-reason"]) == ("0", "no_question")
 
 
-def test_there_is_one_hit_for_each_url_and_long_passages_are_cut(manual: httpx.Client, upstream: FakeUpstream) -> None:
+def test_the_passages_of_a_url_are_one_source_and_long_ones_are_cut(
+    manual: httpx.Client, upstream: FakeUpstream
+) -> None:
     response = ask(manual, "Tell me the kettle story about the warranty of the kettle: kettle water boils")
     content = upstream.last.json["messages"][1]["content"]
-    assert content.count("https://m.example/warranty") == 2  # the block, and the list
+    assert content.count("https://m.example/warranty") == 3  # two blocks, and the list
+    assert content.count("- [2] https://m.example/warranty\n") == 1
     cut = ("The kettle story. " + "kettle water boils " * 200)[:100]
     assert f"story.md#4\n{cut}\n...\n\n\n" in content
     assert response.headers["x-rag-sources"] == "4"

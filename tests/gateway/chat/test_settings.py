@@ -18,7 +18,6 @@ ALIASES = {
     "RAG_MAX_CHARS": ("800", "rag_max_characters", 800),
     "RAG_TOKEN_BUDGET": ("1000", "rag_token_budget", 1000),
     "RAG_SIMILARITY_THRESHOLD": ("0.2", "rag_similarity_threshold", 0.2),
-    "RAG_CACHE_TTL_SECONDS": ("300", "rag_cache_ttl_seconds", 300.0),
     "RAG_TIMEOUT_SECONDS": ("2.5", "rag_timeout_seconds", 2.5),
     "RAG_DEBUG_MODE": ("true", "rag_debug", True),
 }

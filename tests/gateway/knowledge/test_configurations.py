@@ -44,6 +44,7 @@ def test_the_shortest_knowledge_base_has_a_name_only_and_is_stored_with_its_defa
         "retrieval": "hybrid",
         "embedHeadings": True,
         "keywordWeight": 0.3,
+        "where": {},
         "sources": [],
     }
 

@@ -58,25 +58,30 @@ class Assisted:
     def base(self, name: str, documents: dict[str, str], **fields: Any) -> str:
         """A knowledge base with documents; its path."""
         path = self.created("/ragstore/rags", {"name": name, "minScore": 0.5, **fields}).partition("?")[0]
-        accepted = [
-            self.call(
-                "root",
-                "POST",
-                f"{path}/ingest?documentName={document}",
-                content=text.encode(),
-                headers={"Content-Type": "text/plain"},
-            )
-            for document, text in documents.items()
-        ]
-        for response in accepted:
-            assert response.status_code == 202, response.text
-            status = f"{path}/ingestion/{response.json()['ingestionId']}/status"
-            deadline = time.monotonic() + 60
-            while (found := self.call("root", "GET", status).json()["status"]) != "completed":
-                assert not found.startswith("failed"), found
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+        for document, text in documents.items():
+            self.ingested(path, document, text)
         return path
+
+    def ingested(self, path: str, document: str, text: str, **parameters: str) -> dict[str, Any]:
+        """Ingest a document into a knowledge base; the status of its ingestion."""
+        response = self.call(
+            "root",
+            "POST",
+            f"{path}/ingest",
+            params={"documentName": document, **parameters},
+            content=text.encode(),
+            headers={"Content-Type": "text/plain"},
+        )
+        assert response.status_code == 202, response.text
+        status = f"{path}/ingestion/{response.json()['ingestionId']}/status"
+        deadline = time.monotonic() + 60
+        while True:
+            found: dict[str, Any] = self.call("root", "GET", status).json()
+            if found["status"] == "completed":
+                return found
+            assert not found["status"].startswith("failed"), found
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def assistant(self, name: str, **fields: Any) -> str:
         """An assistant; its path with the version."""

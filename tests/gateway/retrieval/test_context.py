@@ -133,3 +133,29 @@ def test_a_best_passage_with_too_many_tokens_is_cut() -> None:
     assert texts(chosen)[0].startswith("many many")
     assert texts(chosen)[0].endswith(CUT_MARK)
     assert fit([passage("docs", "many " * 400, 0.8)], budget(10_000, 5), ranked=False) == []
+
+
+def part(document: str, start: int, relevance: float, base: str = "docs") -> Passage:
+    metadata: dict[str, str | int | float | bool] = {
+        "document_id": document,
+        "document_name": f"{document}.pdf",
+        "char_start": start,
+    }
+    return Passage(f"{document}-{start}", f"Text {start}", relevance, metadata, base=base)
+
+
+def test_passages_of_a_document_share_its_number_and_are_in_the_order_of_its_text() -> None:
+    given = [part("a", 900, 0.9), part("b", 5, 0.8), part("a", 100, 0.7)]
+    assert formatted(fit(given, budget(1000), ranked=False), 2) == (
+        "### Source: docs\n\n[2] a.pdf\nText 100\n\n[2] a.pdf\nText 900\n\n[3] b.pdf\nText 5\n\n"
+    )
+
+
+def test_a_document_of_two_bases_is_two_sources() -> None:
+    given = [part("a", 1, 0.9), part("a", 1, 0.8, base="faq")]
+    assert formatted(fit(given, budget(1000), ranked=False)).count("[2] a.pdf") == 1
+
+
+def test_less_room_leaves_out_the_worst_passage_of_a_document_and_not_its_last_one() -> None:
+    given = [part("a", 900, 0.9), part("a", 100, 0.7), part("a", 500, 0.8)]
+    assert texts(fit(given, budget(60), ranked=False)) == ["Text 500", "Text 900"]

@@ -118,8 +118,8 @@ class Plain:
             return await PlainModels(services).model(["m"]).augment(conversation, Caller(conversation_id="c"))
 
     async def sources(self, **settings: object) -> list[str]:
-        """The ids of the passages in the prompt, in their order."""
-        return [each.id for each in (await self.augmented(settings)).passages]
+        """The ids of the best passages of the sources in the prompt, in their order."""
+        return [each.id for each in (await self.augmented(settings)).passages if not each.is_further]
 
 
 @pytest.fixture
@@ -245,13 +245,55 @@ async def test_the_trace_says_why_a_candidate_is_not_a_source(plain: Plain) -> N
     (trace,) = plain.steps[0].traces["rag:trace:rag"]
     assert {each["id"]: each["fate"] for each in trace["passages"]} == {
         "book-0": "context",
-        "book-1": "same_source",
+        "book-1": "context",
         "copy": "duplicate",
         "page-0": "context",
         "page-1": "ranked_away",
         "far": "below_min_score",
     }
-    assert trace["retrievedCount"] == 2
+    assert trace["retrievedCount"] == 3
+
+
+def chapter(number: int, similarity: float) -> NewDocument:
+    return NewDocument(
+        id=f"book-{number}",
+        text=f"Chapter {number}",
+        embedding=vector(similarity, 1),
+        metadata={"url": "https://m.example/book", "chunk_ix": number},
+    )
+
+
+async def test_further_passages_of_a_source_share_its_number_in_the_order_of_its_text(plain: Plain) -> None:
+    plain.stored([chapter(1, 0.7), chapter(2, 0.6), chapter(3, 0.9), passage("page", 0.8, 2, "page")])
+    added = await plain.augmented({"rag_diversity": 0.0})
+    assert [(each.number, each.id, each.is_further) for each in added.passages] == [
+        (1, "book-1", True),
+        (1, "book-2", True),
+        (1, "book-3", False),
+        (2, "page", False),
+    ]
+    assert added.messages is not None
+    assert (
+        b"Source [1] https://m.example/book\\nChapter 1\\n\\nSource [1] https://m.example/book\\nChapter 2\\n\\n"
+        b"Source [1] https://m.example/book\\nChapter 3\\n\\nSource [2] https://m.example/page\\nText of page\\n\\n"
+        b"Sources:\\n- [1] https://m.example/book\\n- [2] https://m.example/page\\n"
+    ) in bytes(added.messages)
+
+
+async def test_further_passages_take_no_room_of_other_sources(plain: Plain) -> None:
+    plain.stored([*(chapter(number, 0.9 - number / 100) for number in range(9)), passage("page", 0.5, 2, "page")])
+    added = await plain.augmented({"rag_diversity": 0.0, "rag_top_k": 2, "rag_token_budget": 200})
+    assert {each.id for each in added.passages if not each.is_further} == {"book-0", "page"}
+    further = [each.id for each in added.passages if each.is_further]
+    assert further == [f"book-{number}" for number in range(1, 1 + len(further))]
+    assert 0 < len(further) < 5
+    (trace,) = plain.steps[-1].traces["rag:trace:rag"]
+    assert {each["id"] for each in trace["passages"] if each["fate"] == "same_source"} >= {"book-8"}
+
+
+async def test_a_prompt_has_at_most_three_times_as_many_passages_as_sources(plain: Plain) -> None:
+    plain.stored([chapter(number, 0.9 - number / 100) for number in range(20)])
+    assert len((await plain.augmented({"rag_top_k": 2, "rag_diversity": 0.0})).passages) == 3 * 2
 
 
 async def test_a_source_with_pages_is_named_with_its_page(plain: Plain) -> None:

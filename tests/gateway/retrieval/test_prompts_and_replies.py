@@ -229,3 +229,41 @@ def test_wrong_values_are_rejected_when_they_are_written(
     response = assistant_gateway.call("root", "POST", "/ragstore/assistants", json=body)
     assert response.status_code == 400
     assert path in response.text
+
+
+def test_a_base_with_layers_gives_each_text_to_a_prompt_once(assistant_gateway: Assisted) -> None:
+    text = (
+        "# Kettle\n\nThe kettle boils water in two minutes.\n\n# Toaster\n\nThe toaster browns bread in three minutes."
+    )
+    path = assistant_gateway.base("layered", {"manual.md": text}, chunkStrategy="layers", maxResults=10)
+    assistant_gateway.assistant("layers", workflow=["layered"])
+    found = assistant_gateway.call("ann", "POST", f"{path}/query", json={"query": "How long does the kettle take?"})
+    assert len({each["metadata"]["layer"] for each in found.json()["results"]}) > 1
+    assistant_gateway.ask("layers", "How long does the kettle take?")
+    assert assistant_gateway.system.count("boils water") == 1
+    assert assistant_gateway.system.count("browns bread") == 1
+
+
+@pytest.mark.parametrize("style", ["context", "sources"])
+def test_a_number_that_passages_share_cites_the_best_one_and_a_name_each_one(
+    assistant_gateway: Assisted, sdk: OpenAI, style: str
+) -> None:
+    parts = (f"# Part {n}\n\nThe warranty of part {n} lasts {n} years." + " More." * 20 for n in range(1, 4))
+    name = f"parts-{style}"
+    base = {"chunkStrategy": "markdown", "chunkSize": 180, "chunkOverlap": 0}
+    assistant_gateway.base(name, {"parts.md": "\n\n".join(parts)}, **base)
+    assistant_gateway.assistant(name, workflow=[name], promptStyle=style)
+    named = name if style == "context" else "parts.md"
+    assistant_gateway.upstream.on("m", replying(f"Two years [1]. See [{named}]."))
+    question: list[ChatCompletionMessageParam] = [{"role": "user", "content": "How long is the warranty of part 2?"}]
+    headers = {"X-RAG-Passages": "true"}
+    found = sdk.chat.completions.create(model=f"rag/{name}", messages=question, extra_headers=headers)
+    assistant_gateway.upstream.off("m")
+    prompt = "\n".join(each["content"] for each in assistant_gateway.upstream.chats()[-1].json["messages"])
+    places = [prompt.index(f"The warranty of part {n} lasts") for n in (1, 2, 3)]
+    assert places == sorted(places)
+    assert "[2] " not in prompt
+    texts = {each["id"]: each["text"] for each in (found.model_extra or {})["rag"]["passages"]}
+    cited = [texts[each.url_citation.passage_id] for each in found.choices[0].message.annotations or []]  # type: ignore[attr-defined]  # ours
+    assert "The warranty of part 2" in cited[0]
+    assert sorted(cited[1:]) == sorted(texts.values())

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from ragstore_gateway.retrieval.assistant import unsearched
 from ragstore_gateway.retrieval.question import MAX_SHORT, Question
+from ragstore_gateway.settings import REWRITE_PROMPT
 from tests.gateway.retrieval.conftest import Assisted
+from tests.support.fake_upstream import Behaviour, Exchange, completion
 
 WARRANTY = "How long is the warranty of the kettle?"
 
@@ -94,3 +101,101 @@ def test_a_question_is_embedded_with_the_end_of_all_messages() -> None:
 @pytest.mark.parametrize(("text", "short"), [("a" * MAX_SHORT, True), ("a" * (MAX_SHORT + 1), False), (" hi ", True)])
 def test_the_length_of_a_short_question(text: str, short: bool) -> None:
     assert Question(text).is_short is short
+
+
+REWRITTEN = "What does a ride to the airport cost?"
+
+
+@pytest.fixture
+def rewriting(assisted: Assisted) -> Iterator[str]:
+    """An assistant that searches for what its model makes of a conversation; its model's name."""
+    model = f"rewriter-{uuid4().hex[:8]}"
+    assisted.assistant(model, workflow=["follow"], query="rewrite", model="m")
+    yield model
+    assisted.upstream.off("m")
+
+
+def replies(*replies: str) -> Callable[[Exchange], Awaitable[None]]:
+    """A behaviour of the upstream: these replies, one after the other."""
+    left = list(replies)
+
+    async def reply(exchange: Exchange) -> None:
+        await exchange.respond(json.dumps(completion(left.pop(0))).encode())
+
+    return reply
+
+
+def test_a_model_rewrites_a_follow_up_and_its_question_is_searched_for(assisted: Assisted, rewriting: str) -> None:
+    assisted.upstream.on("m", replies(f" {REWRITTEN}\n", "Four euros."))
+    found = chat(assisted, rewriting, WARRANTY, "And the ride there?")
+    assert "The train to the airport" in assisted.system
+    assert found["searched"] == [REWRITTEN]
+    request, answered = assisted.upstream.chats()[-2:]
+    assert request.json["messages"] == [
+        {"role": "system", "content": REWRITE_PROMPT},
+        {"role": "user", "content": f"user: {WARRANTY}\nassistant: Indeed.\nuser: And the ride there?"},
+    ]
+    assert answered.json["messages"][-1] == {"role": "user", "content": "And the ride there?"}
+
+
+def test_a_first_message_is_not_rewritten(assisted: Assisted, rewriting: str) -> None:
+    assisted.upstream.on("m", replies("Three years."))
+    assert chat(assisted, rewriting, WARRANTY)["searched"] == [WARRANTY]
+
+
+@pytest.mark.parametrize("reply", ["", "word " * 500])
+def test_a_reply_that_is_no_question_is_not_searched_for(assisted: Assisted, rewriting: str, reply: str) -> None:
+    assisted.upstream.on("m", replies(reply, "Three years."))
+    found = chat(assisted, rewriting, WARRANTY, "Is that the same in the third year?")
+    assert found["searched"] == Question("Is that the same in the third year?", [WARRANTY]).embedded
+    assert "The warranty of the kettle" in assisted.system
+
+
+def test_a_model_that_fails_or_is_too_slow_leaves_the_conversation(assisted: Assisted, rewriting: str) -> None:
+    for behaviour in (failing, hanging):
+        calls = iter((behaviour, replies("Three years.")))
+
+        async def next_one(exchange: Exchange, calls: Iterator[Behaviour] = calls) -> None:
+            await next(calls)(exchange)
+
+        assisted.upstream.on("m", next_one)
+        started = time.monotonic()
+        found = chat(assisted, rewriting, WARRANTY, "Is that the same in the third year?")
+        assert (found["used"], len(found["searched"])) == (True, 2)
+        assert time.monotonic() - started < 3, "it has half of the retrieval's three seconds"
+
+
+async def failing(exchange: Exchange) -> None:
+    await exchange.respond(b"{}", status="500 Internal Server Error")
+
+
+async def hanging(exchange: Exchange) -> None:
+    await exchange.until_closed()
+
+
+def test_the_text_that_was_searched_for_is_in_a_conversation_whose_contexts_are_kept(
+    assisted: Assisted, rewriting: str
+) -> None:
+    assisted.upstream.on("m", replies(REWRITTEN, "Four euros."))
+    messages = [{"role": "user", "content": WARRANTY}, {"role": "user", "content": "And the ride there?"}]
+    assisted.call(
+        "ann",
+        "POST",
+        "/v1/chat/completions",
+        json={"model": f"rag/{rewriting}", "messages": messages},
+        headers={"X-Conversation-Id": rewriting},
+    )
+    assert assisted.data(rewriting)["rag:question"] == REWRITTEN
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("### Task:\nGenerate a title", "task"),
+        ("  ### Task: x", "task"),
+        ("Make a title: kettle", "task"),
+        ("Who says '### Task:' to a kettle?", ""),
+    ],
+)
+def test_patterns_say_which_requests_are_no_questions(text: str, reason: str) -> None:
+    assert unsearched(Question(text), ["### Task:*", "Make a title:*"]) == reason

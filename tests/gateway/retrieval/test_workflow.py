@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ragstore_gateway.api.request_variables import NO_VARIABLES
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -26,7 +27,7 @@ BASES = {each.body.name: each for each in (base("docs", 7, 0.7), base("faq", 5, 
 def parameters(**task: Any) -> list[tuple[str, int, float] | str] | None:
     given = {"name": "a", "workflow": ["docs", "faq", "gone"], "tasks": [{"id": "t", **task}]}
     assistant = msgspec.convert(given, Assistant)
-    searches = searches_of(assistant.tasks[0], assistant, BASES)
+    searches = searches_of(assistant.tasks[0], assistant, BASES, NO_VARIABLES)
     if searches is None:
         return None
     return [

@@ -108,11 +108,13 @@ class CitationIndex:
     """The numbers and names that a reply may cite.
 
     Args:
-        passages: the passages of the context.
+        passages: the passages of the context. A number that several of them have cites the first one.
     """
 
     def __init__(self, passages: Sequence[ContextPassage]) -> None:
-        self._numbers = {passage.number: (passage,) for passage in passages}
+        self._numbers: dict[int, tuple[ContextPassage, ...]] = {}
+        for passage in passages:
+            self._numbers.setdefault(passage.number, (passage,))
         by_name: dict[str, list[ContextPassage]] = {}
         for passage in passages:
             for name in _names_of(passage):

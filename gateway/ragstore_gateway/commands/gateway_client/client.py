@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from io import BytesIO
 from types import TracebackType
 from typing import IO, Any, Final, Self
@@ -36,12 +36,13 @@ from ragstore_gateway.commands.gateway_client.responses import (
 PAGE: Final = 200
 
 
-class BatchDocument(msgspec.Struct, frozen=True, rename="camel"):
+class BatchDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A document of a batch: a line of its request."""
 
     document_name: str
     content_type: str
     content: bytes
+    metadata: Mapping[str, Any] = {}
 
 
 class GatewayClient:
@@ -114,13 +115,16 @@ class GatewayClient:
         """Create a knowledge base."""
         return _written(await self._connection.call("POST", "/ragstore/rags", configuration))
 
-    async def ingest(self, id: str, name: str, content: IO[bytes], media_type: str) -> str:
+    async def ingest(
+        self, id: str, name: str, content: IO[bytes], media_type: str, metadata: Mapping[str, Any] | None = None
+    ) -> str:
         """Send a document. If the gateway's queue is full, it is sent again after `Retry-After`.
 
         Args:
             id: the knowledge base.
             name: the document's name.
             content: the document, which can be read repeatedly. It is sent in parts.
+            metadata: the metadata of its chunks, which may have variables.
 
         Returns:
             The id of its ingestion.
@@ -128,9 +132,8 @@ class GatewayClient:
         Raises:
             OSError: the document cannot be read.
         """
-        response = await self._connection.upload(
-            f"/ragstore/rags/{id}/ingest", content, media_type, {"documentName": name}
-        )
+        params = {"documentName": name, **({"metadata": msgspec.json.encode(metadata).decode()} if metadata else {})}
+        response = await self._connection.upload(f"/ragstore/rags/{id}/ingest", content, media_type, params)
         return decoded(response, Accepted).ingestion_id
 
     async def ingest_batch(self, id: str, documents: Sequence[BatchDocument]) -> list[Outcome]:

@@ -113,9 +113,14 @@ class Documents(Struct, frozen=True):
 
 
 class Text(KeptText, frozen=True, kw_only=True):
-    """The text of a document."""
+    """The text of a document.
+
+    Attributes:
+        metadata: what its chunks have beside the gateway's keys.
+    """
 
     name: str
+    metadata: dict[str, str | bool | int | float] = {}
 
 
 class Passage(Struct, frozen=True):

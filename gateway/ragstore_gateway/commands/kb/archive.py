@@ -37,6 +37,7 @@ class Document(KeptText, frozen=True, kw_only=True, omit_defaults=True, tag_fiel
     """A document with its extracted text."""
 
     name: str
+    metadata: dict[str, str | bool | int | float] = {}
 
     @property
     def is_remote(self) -> bool:
