@@ -3,6 +3,7 @@ import { asFailure, Failure, failureOf } from "./failure";
 import type { paths as GatewayPaths } from "./schema/gateway";
 import type { paths as StorePaths } from "./schema/store";
 import { mark, raw, type Marked, type Stored } from "./stored";
+import { words } from "./words";
 
 const ROOT = new URL("../", document.baseURI);
 const DEADLINE_SECONDS = 40;
@@ -111,7 +112,12 @@ async function send(method: string, url: URL, { body, signal }: Untyped): Promis
 function addressOf(path: string, { path: names = {}, query = {} }: Untyped): URL {
   const filled = path.replace(/\{(\w+)\}/gu, (_, name: string) => {
     const value = names[name] ?? "";
-    return encodeURIComponent(typeof value === "string" ? value : raw(value));
+    const segment = typeof value === "string" ? value : raw(value);
+    // A URL would drop these segments, and the call would be another one.
+    if (segment === "." || segment === ".." || segment === "") {
+      throw new Failure(mark(words.noSuchName[0]), mark(words.noSuchName[1]), 404);
+    }
+    return encodeURIComponent(segment);
   });
   const url = new URL(filled.slice(1), ROOT);
   for (const [name, value] of Object.entries(query)) {

@@ -23,7 +23,17 @@ export function Empty({ of: [title, next] }: { of: readonly [string, string] }) 
   return (
     <div class="notice">
       <p class="notice-title">{title}</p>
-      <p>{next}</p>
+      {next && <p>{next}</p>}
+    </div>
+  );
+}
+
+/** That there is no screen to show, and the next step. */
+export function NoScreen({ of: [title, next] }: { of: readonly [string, string] }) {
+  return (
+    <div class="screen-head">
+      <h1>{title}</h1>
+      {next && <p>{next}</p>}
     </div>
   );
 }

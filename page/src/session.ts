@@ -20,7 +20,7 @@ export type Session =
 
 export const session = signal<Session>({ state: "starting" });
 
-/** What the service offers; undefined until it is known. */
+/** The service, its limits, and the rights of the key; undefined until they are known. */
 export const access = computed<Access | undefined>(() =>
   session.value.state === "ready" ? session.value.access : undefined,
 );
@@ -54,7 +54,7 @@ whenUnauthorized((failure) => {
   session.value = { state: "signed-out", reason: had ? words.keyNoLongerValid : raw(failure.detail) };
 });
 
-/** Learn what the service offers, with the key of this tab if there is one. */
+/** Read the rights, with the key of this tab if there is one. */
 export async function start(): Promise<void> {
   useKey(kept());
   await learn("");

@@ -4,7 +4,7 @@ import { render, type VNode } from "preact";
 import { useSignalEffect } from "@preact/signals";
 import { h } from "./jsx";
 import { asFailure, type Failure } from "./failure";
-import { Bones, Empty, Problem } from "./parts";
+import { Bones, NoScreen, Problem } from "./parts";
 import { nextAttempt } from "./resource";
 import { go, link, route } from "./route";
 import { access, gatewayRole, session, signIn, signOut, start, storeRole } from "./session";
@@ -108,7 +108,8 @@ function Frame() {
   const current = AREAS.find((area) => area.name === name);
   const first = open[0];
   useEffect(() => {
-    if (!name && first) go(link([first.name]), { replace: true });
+    // The address may have changed since the last render.
+    if (!name && first && !location.hash.replace(/^#\/?/u, "")) go(link([first.name]), { replace: true });
   }, [name, first]);
   useEffect(() => {
     document.title = current ? words.titleOf(current.title) : "ragstore";
@@ -127,11 +128,11 @@ function Frame() {
       </a>
       <Rail open={open} current={name} />
       <main id="main" class="main" tabIndex={-1}>
-        {open.length === 0 && <Empty of={words.noRights} />}
+        {open.length === 0 && <NoScreen of={words.noRights} />}
         {open.length > 0 && current && !current.isOpen() && (
-          <Empty of={[words.noRightsFor(current.title), access.value?.store === "remote" ? words.needsStore : ""]} />
+          <NoScreen of={[words.noRightsFor(current.title), access.value?.store === "remote" ? words.needsStore : ""]} />
         )}
-        {open.length > 0 && name !== undefined && !current && <Empty of={[words.notFound, ""]} />}
+        {open.length > 0 && name !== undefined && !current && <NoScreen of={[words.notFound, ""]} />}
         {current?.isOpen() && <AreaView key={current.name} area={current} />}
       </main>
     </div>
@@ -199,5 +200,8 @@ function Root() {
 }
 
 const root = document.getElementById("page");
+root?.replaceChildren();
 if (root) render(<Root />, root);
+// The code of the area is loaded while the service describes itself. A failure is shown where the area is drawn.
+(AREAS.find((area) => area.name === route.value.path[0]) ?? AREAS[0])?.load().catch(() => undefined);
 void start();

@@ -99,13 +99,14 @@ export const words = {
   skip: "Skip to content",
   text: "Text",
   textContains: "Text contains",
-  titleOf: (area: string): string => `${area} – ragstore`,
+  titleOf: (area: string): string => `${area}, ragstore`,
   value: "Value",
   vectorOf: "Vector as a JSON list of numbers",
   withNumber: many,
 
   timeout: ["No response in time", "The service did not respond within 40 s."] as Pair,
   noResponse: ["No response", "The service cannot be reached, or the connection was cut."] as Pair,
+  noSuchName: ["There is no such collection", "A collection cannot have this name."] as Pair,
   unexpectedStatus: (status: number): string => `Unexpected response (status ${status})`,
   again: (seconds: number): string => `Again in ${seconds} s`,
   staleSince: (time: string): string => `Data of ${time}`,
@@ -161,7 +162,7 @@ export const words = {
 
   queryText: "Question or text",
   queryDocument: "Id of a document",
-  modelDiffers: "The vectors of this collection are not of the gateway's model, so the gateway cannot embed a text for it.",
+  modelDiffers: "The metadata of this collection does not name the gateway's model as embedding_model, so the gateway cannot embed a text for it.",
   noEmbedder: "The store computes no embeddings. Search by the id of a document, or by a vector.",
   scoreScale: { cosine: "1 minus the cosine distance: 1 is the same direction, 0 is unrelated", ip: "The inner product; higher is nearer", l2: "1 / (1 + squared distance): 1 is the same vector" },
 
