@@ -11,6 +11,8 @@ DEPLOY_VENV ?= .venv-deploy
 DEPLOY := $(DEPLOY_VENV)/bin
 AUDIT_VENV ?= .venv-audit
 LITELLM_VENV ?= .venv-litellm
+PAGE_VENV ?= .venv-page
+CHROMIUM ?= chromium
 # Tests spend much of their time waiting for processes: two workers keep two cores busy, three took longer.
 JOBS ?= 2
 # The fast tier waits for time limits only: with two workers, the cores are idle for a quarter of the time.
@@ -75,8 +77,18 @@ tests/node/ecosystem/node_modules/.package-lock.json: tests/node/ecosystem/packa
 	cd tests/node/ecosystem && npm ci --silent --ignore-scripts
 	@touch $@
 
+page/node_modules/.package-lock.json: page/package.json page/package-lock.json
+	cd page && npm ci --silent --ignore-scripts
+	@touch $@
+
+# The driver of the browser, for the tests of the page.
+$(PAGE_VENV)/page.stamp: requirements/page.txt | $(BIN)/python
+	$(PYTHON) -m venv --clear $(PAGE_VENV)
+	$(PAGE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/page.txt
+	@touch $@
+
 .PHONY: environments
-environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
+environments: $(VENV)/docs.stamp $(DEPLOY_VENV)/deploy.stamp $(AUDIT_VENV)/audit.stamp $(PAGE_VENV)/page.stamp node_modules/.package-lock.json page/node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## install everything that checks and tests need; -j installs concurrently
 
 UV ?= uv
 # The client is installed from this tree.
@@ -99,6 +111,7 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 	$(UV_COMPILE) $(LOCK) --group audit -o requirements/audit.txt
 	$(UV_COMPILE) $(LOCK) --group deploy -o requirements/deploy.txt
 	$(UV_COMPILE) $(LOCK) --group litellm -o requirements/litellm.txt
+	$(UV_COMPILE) $(LOCK) --group page -o requirements/page.txt
 
 # -- use ----------------------------------------------------------------------------------------
 
@@ -143,6 +156,22 @@ compiled: $(VENV)/dev.stamp
 .PHONY: node
 node: clients/node/node_modules/.package-lock.json ## build the Node client
 	cd clients/node && npm run --silent build
+
+.PHONY: page
+page: page/node_modules/.package-lock.json ## build the web page into service/ragstore/kit/page/static
+	cd page && npm run --silent build
+
+.PHONY: page-check
+page-check: page/node_modules/.package-lock.json ## check the types of the web page, and that the built files are current
+	cd page && npm run --silent check
+
+.PHONY: page-test
+page-test: $(VENV)/dev.stamp $(PAGE_VENV)/page.stamp page/node_modules/.package-lock.json ## test the web page in Chromium, against real services; skipped without Chromium
+	@if command -v $(CHROMIUM) > /dev/null; then \
+		SCREENS=$(SCREENS) CHROMIUM=$$(command -v $(CHROMIUM)) PAGE_DRIVER=$$(echo $(abspath $(PAGE_VENV))/lib/python*/site-packages) $(BIN)/pytest tests/page $(PAGE); \
+	else \
+		echo "$(CHROMIUM) not found: skipping the tests of the web page (Debian's package chromium has it)"; \
+	fi
 
 .PHONY: quotas
 quotas: $(VENV)/dev.stamp ## run the tests of the store behind a proxy with the quotas of Chroma Cloud
@@ -220,7 +249,7 @@ format: $(VENV)/dev.stamp ## format the code and fix lint findings
 	$(BIN)/ruff check --fix .
 
 .PHONY: check
-check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check deploy-check docs ## check formatting, lint, types, imports, the OpenAPI document, deployment, pages
+check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check page-check deploy-check docs ## check formatting, lint, types, imports, the OpenAPI document, deployment, pages
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -270,4 +299,4 @@ release: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## build
 
 .PHONY: clean
 clean: ## remove everything that the other targets created, except ./data
-	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) $(LITELLM_VENV) build node_modules tests/gateway/node/node_modules tests/node/ecosystem/node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis
+	rm -rf $(VENV) $(DEPLOY_VENV) $(AUDIT_VENV) $(LITELLM_VENV) $(PAGE_VENV) build node_modules page/node_modules page/src/schema tests/gateway/node/node_modules tests/node/ecosystem/node_modules clients/node/{node_modules,dist,build} .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .schemathesis

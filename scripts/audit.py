@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve().parents[1] / "requirements"
 ROOT = HERE.parent
 
-FILES = ("embedded.txt", "build.txt", "dev.txt", "docs.txt", "deploy.txt", "audit.txt", "litellm.txt")
+FILES = ("embedded.txt", "build.txt", "dev.txt", "docs.txt", "deploy.txt", "audit.txt", "litellm.txt", "page.txt")
 """Lock files of the service, and of its build, tests, documentation and checks."""
 
-FOLDERS = (".", "clients/node", "tests/node/ecosystem")
+FOLDERS = (".", "page", "clients/node", "tests/node/ecosystem")
 """Folders with a package-lock.json."""
 
 

@@ -15,6 +15,7 @@ from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
+from ragstore.kit.page.routes import page_router
 from ragstore.kit.query_parameters import QueryGuard
 from ragstore.kit.service import MEMORY_SHARE, Service
 from ragstore.kit.settings import SettingsError
@@ -37,6 +38,8 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
+from ragstore_gateway.page.access import access
+from ragstore_gateway.page.description import describe
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.secrets.vault import VaultSource
@@ -144,6 +147,8 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     }
     return SERVICE.litestar(
         [
+            describe,
+            access,
             health,
             *probe_routes(store, knowledge.database),
             openapi.openapi_document,
@@ -151,6 +156,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             *WEB_ROUTES,
             chat_routes(settings, create_embeddings_route),
             *knowledge.routes,
+            *([page_router()] if settings.ui else []),
         ],
         settings,
         GATEWAY_KEYS.roles,

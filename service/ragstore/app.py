@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from litestar import Litestar
@@ -18,10 +18,12 @@ from prometheus_client import Info
 
 from ragstore import __version__
 from ragstore.api import parameters
+from ragstore.api.access import AccessLimits
 from ragstore.api.decode_documents import DocumentsDecoder
 from ragstore.api.media_types import NegotiatedResponse
 from ragstore.api.openapi import document as openapi
 from ragstore.api.raw_paths import RawPathMiddleware
+from ragstore.api.routes.access import access
 from ragstore.api.routes.collections import CollectionsController
 from ragstore.api.routes.documents import DocumentsController
 from ragstore.api.routes.query import query, query_collection
@@ -47,6 +49,7 @@ from ragstore.kit.health import health_routes
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.openapi import StructSchemas
+from ragstore.kit.page.routes import page_router
 from ragstore.kit.service import Service
 from ragstore.model.large_bodies.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.operations.stream.session import StreamConfig
@@ -58,7 +61,7 @@ from ragstore.store.deadline import DeadlineStore
 from ragstore.store.embedding_memory import EmbeddingMemory
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.index_sampling import IndexSamplingStore
-from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
+from ragstore.store.key_scope import STORE_KEYS, Role, StoreScope, embedded_objection
 from ragstore.store.listing_cache import ListingCacheStore
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
@@ -185,6 +188,7 @@ def create_litestar(
     default = TenantDatabase(settings.chroma_tenant, settings.chroma_database)
     stores = StoreRegistry(create_stack, default, settings.reserved)
     decoder = DocumentsDecoder(settings.max_batch_size)
+    limits = AccessLimits(settings.max_body_bytes, settings.max_small_body_bytes, settings.max_batch_size)
     max_line_bytes = min(settings.max_body_bytes, MAX_DOCUMENT_BYTES)
     stream_config = StreamConfig(settings.max_batch_size, max_line_bytes, stopping or threading.Event())
     return SERVICE.litestar(
@@ -195,9 +199,11 @@ def create_litestar(
             query_collection,
             query,
             describe,
+            access,
             health,
             *health_routes(lambda: stores.default_store().status(with_count=False), backend="Chroma", tags=["service"]),
             openapi_document,
+            *([page_router()] if settings.ui else []),
         ],
         settings,
         STORE_KEYS.roles,
@@ -207,6 +213,8 @@ def create_litestar(
             "store": Provide(stores.store_of_request),
             "writable_prefixes": Provide(stores.writable_prefixes, sync_to_thread=False),
             "store_kind": Provide(lambda: settings.store, sync_to_thread=False),
+            "has_page": Provide(lambda: settings.ui, sync_to_thread=False),
+            "limits": Provide(lambda: limits, sync_to_thread=False),
             "collection": Provide(parameters.collection, sync_to_thread=False),
             "decoder": Provide(lambda: decoder, sync_to_thread=False),
             "key_ring": Provide(lambda: keys, sync_to_thread=False),
@@ -235,6 +243,18 @@ def key_ring(settings: Settings) -> KeyRing[StoreScope] | None:
     return KeyRing(settings.keys_file, STORE_KEYS)
 
 
+class StoreRights(NamedTuple):
+    """The rights of a key in the store.
+
+    Attributes:
+        role: what it may do.
+        collections: patterns of the collections that exist for it; None for all.
+    """
+
+    role: Role
+    collections: tuple[str, ...] | None
+
+
 @dataclass(frozen=True)
 class InProcessStore:
     """The store for a process that is another service.
@@ -244,12 +264,14 @@ class InProcessStore:
         trusted: for requests of the process itself: no key, no limits, no log line of its own.
         permits: whether a caller's key may use a collection. Its arguments are the name of the key, the name of the
             collection, and whether it is written.
+        rights_of: the rights of a caller's key, by its name; None if it has none.
         lifespan: starts the store, and stops it at the end.
     """
 
     app: ASGIApp
     trusted: ASGIApp
     permits: Callable[[str, str, bool], bool]
+    rights_of: Callable[[str], StoreRights | None]
     lifespan: Callable[[], AbstractAsyncContextManager[None]]
 
 
@@ -281,11 +303,15 @@ def in_process(settings: Settings, stopping: threading.Event) -> InProcessStore:
         is_own = not scope.tenant and not scope.database
         return is_own and (not writes or scope.role != "reader") and NamePatterns(scope.collections).matches(collection)
 
+    def rights_of(key_name: str) -> StoreRights | None:
+        key = None if keys is None else keys.find_by_name(key_name)
+        return None if key is None or key.scope is None else StoreRights(key.scope.role, key.scope.collections)
+
     async def trusted(scope: Scope, receive: Receive, send: Send) -> None:
         scope[TRUSTED] = True  # type: ignore[typeddict-unknown-key]  # not of ASGI
         await routed(scope, receive, send)
 
-    return InProcessStore(_wrapped(routed, settings, stopping), trusted, permits, litestar.lifespan)
+    return InProcessStore(_wrapped(routed, settings, stopping), trusted, permits, rights_of, litestar.lifespan)
 
 
 def create_app(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:

@@ -66,6 +66,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
             `ragstore_index_samples_total`; 0 means never.
         queued_writes: maximum number of writes that wait for Chroma; a further one is 503.
         queued_bytes: maximum size in bytes of embeddings and texts that wait for Chroma; what exceeds them is 503.
+        ui: whether [the page](page.md) is served at `/ui/`.
     """
 
     data_path: str = "./data"
@@ -88,6 +89,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     index_sample_every: Annotated[int, msgspec.Meta(ge=0)] = 1000
     queued_writes: Count = 1024
     queued_bytes: Count = 256 * 1024 * 1024
+    ui: bool = True
 
     @property
     def reserved(self) -> tuple[str, ...]:

@@ -131,6 +131,8 @@ CHEAP: Final[Mapping[str, Make]] = {
     "GET /audit": _at("GET", "/audit?limit=1000"),
     "GET /conversations/{conversation_id}": _at("GET", "/conversations/{name}"),
     "DELETE /conversations/{conversation_id}": _at("DELETE", "/conversations/{name}"),
+    "GET /": _at("GET", "/"),
+    "GET /access": _at("GET", "/access"),
     "GET /health": _at("GET", "/health"),
     "GET /health/live": _at("GET", "/health/live"),
     "GET /health/ready": _at("GET", "/health/ready"),

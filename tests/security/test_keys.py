@@ -44,7 +44,7 @@ ADMIN_REQUESTS: list[tuple[str, str, Any]] = [
     ("DELETE", "/collections/NAME", None),
     ("POST", "/collections/NAME/rebuild", None),
 ]
-PUBLIC_PATHS = ["/", "/health/live", "/health/ready", "/docs", "/openapi.json"]
+PUBLIC_PATHS = ["/", "/access", "/health/live", "/health/ready", "/docs", "/openapi.json", "/ui/"]
 
 
 @pytest.mark.parametrize(("method", "path", "body"), READS + WRITES + ADMIN_REQUESTS)
@@ -68,7 +68,9 @@ def test_each_operation_requires_a_key_as_the_openapi_document_declares(anonymou
     for path, item in openapi["paths"].items():
         for method in ("get", "post", "put", "delete"):
             if method in item:
-                needs_key = bool(item[method].get("security", openapi["security"]))
+                # An empty object means that the operation works without a key, too.
+                security = item[method].get("security", openapi["security"])
+                needs_key = bool(security) and {} not in security
                 response = anonymous.request(
                     method, path.replace("{collection_name}", "abc").replace("{document_id}", "x")
                 )
@@ -153,6 +155,28 @@ def test_an_admin_deletes_collections(clients: Clients) -> None:
 
 def test_a_401_does_not_depend_on_the_body(anonymous: httpx.Client) -> None:
     problem_of(anonymous.post("/collections", content=b"no json", headers={"Content-Type": "text/plain"}), 401)
+
+
+@pytest.mark.parametrize(
+    ("name", "store"),
+    [
+        ("reader", {"role": "reader"}),
+        ("team", {"role": "admin", "collections": ["repo_*", "shared"]}),
+    ],
+)
+def test_access_has_the_rights_of_the_key(clients: Clients, name: str, store: dict[str, object]) -> None:
+    access = clients[name].get("/access").json()
+
+    assert access["keysRequired"] is True
+    assert access["key"] == {"name": name, "store": store}
+
+
+def test_access_without_a_key_has_none(anonymous: httpx.Client) -> None:
+    assert anonymous.get("/access").json()["key"] is None
+
+
+def test_access_with_a_wrong_key_is_401(anonymous: httpx.Client) -> None:
+    problem_of(anonymous.get("/access", headers={"X-API-Key": "rsk_" + "A" * 43}), 401)
 
 
 def test_401_is_counted_by_its_route(clients: Clients) -> None:

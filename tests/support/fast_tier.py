@@ -22,7 +22,7 @@ from hypothesis import is_hypothesis_test
 from tests.support.process_fixtures import is_declared
 
 PROCESS_FOLDERS = frozenset(
-    {"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile", "old_chroma", "runs"}
+    {"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile", "old_chroma", "page", "runs"}
 )
 """Folders of `tests/` whose tests start processes of their own. The fast tier does not import them."""
 

@@ -40,6 +40,7 @@ GOOD: dict[str, list[tuple[str, object]]] = {
     "queued_bytes": [("1", 1)],
     "keys_file": [("/run/secrets/keys", "/run/secrets/keys")],
     "allow_open": [("true", True), ("false", False)],
+    "ui": [("true", True), ("false", False)],
     "cors_origins": [(text, text) for text in ("https://app.example", "http://localhost:3000, http://[::1]:3000")],
     "rate_limit": [("0", 0), ("600", 600)],
     "shutdown_seconds": [("1", 1)],

@@ -13,9 +13,29 @@ export interface paths {
         };
         /**
          * Service info
-         * @description Name, version and links.
+         * @description Name, version and links. A browser is redirected to the page, if the service has one.
          */
         get: operations["describeService"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/access": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Access
+         * @description The service, its limits, and the rights of the request's key. A key that is not valid is 401.
+         */
+        get: operations["getAccess"];
         put?: never;
         post?: never;
         delete?: never;
@@ -401,6 +421,50 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
+         * Access
+         * @description The service, its limits, and the rights of the request's key.
+         */
+        Access: {
+            /** @enum {unknown} */
+            service: "ragstore";
+            /** @description The service's version. */
+            version: string;
+            /** @description Whether requests need a key. */
+            keysRequired: boolean;
+            /** @description The request's key; null if it has none, or needs none. */
+            key: components["schemas"]["KeyAccess"] | null;
+            /**
+             * @description Whether there is a chat; the store has none.
+             * @enum {unknown}
+             */
+            chat: false;
+            /**
+             * @description The store's contract is at this address.
+             * @enum {unknown}
+             */
+            store: "in-process";
+            /**
+             * @description Whether contexts of chats are kept.
+             * @enum {unknown}
+             */
+            contextsKept: false;
+            /** @description Extensions of files that can be ingested; the store has none. */
+            formats: string[];
+            limits: components["schemas"]["AccessLimits"];
+        };
+        /**
+         * AccessLimits
+         * @description Limits of requests.
+         */
+        AccessLimits: {
+            /** @description The largest body with documents. */
+            maxBodyBytes: number;
+            /** @description The largest body of another request. */
+            maxSmallBodyBytes: number;
+            /** @description Maximum number of documents in one write. */
+            maxBatchSize: number;
+        };
+        /**
          * Collection
          * @description A collection.
          */
@@ -748,6 +812,16 @@ export interface components {
             lost: number;
         };
         /**
+         * KeyAccess
+         * @description The key of a request.
+         */
+        KeyAccess: {
+            /** @description Its name in the file of keys. */
+            name: string;
+            /** @description Absent if it has no rights in the store. */
+            store?: components["schemas"]["StoreAccess"];
+        };
+        /**
          * Match
          * @description A document that a query found.
          */
@@ -1065,6 +1139,19 @@ export interface components {
                 [key: string]: string;
             };
         };
+        /**
+         * StoreAccess
+         * @description The rights of a key in the store.
+         */
+        StoreAccess: {
+            /**
+             * @description Each role includes those before it.
+             * @enum {unknown}
+             */
+            role: "admin" | "reader" | "writer";
+            /** @description Patterns of the collections that exist for it; all when absent. */
+            collections?: string[];
+        };
         /** @description The stored embedding: numbers in JSON, the bytes of little-endian float32 in MessagePack. */
         StoredEmbedding: number[];
         /**
@@ -1346,7 +1433,38 @@ export interface operations {
                     "application/msgpack": components["schemas"]["ServiceInfo"];
                 };
             };
+            /** @description The page, for a caller that accepts `text/html`. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             400: components["responses"]["Problem400"];
+            500: components["responses"]["Problem500"];
+        };
+    };
+    getAccess: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Access"];
+                    "application/msgpack": components["schemas"]["Access"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
             500: components["responses"]["Problem500"];
         };
     };

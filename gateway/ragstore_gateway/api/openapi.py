@@ -25,6 +25,7 @@ from ragstore.kit.openapi import (
     problem_code,
     problem_responses,
     problem_statuses,
+    public_security,
     ref,
     routes_by_operation,
     security_schemes,
@@ -215,7 +216,7 @@ def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler, errors: 
     responses = {**problems, **documented, **written.get("responses", {})}
     operation |= {**written, "responses": dict(sorted(responses.items()))}
     if is_public(route):
-        operation["security"] = []
+        operation["security"] = public_security(route, SECURITY_SCHEMES)
 
 
 def _written(route: HTTPRouteHandler) -> JsonSchema:

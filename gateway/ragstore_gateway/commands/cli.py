@@ -17,6 +17,7 @@ from ragstore.kit.data_folder import prepare_folder
 from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
 from ragstore.settings import URL_VARIABLE as STORE_URL_VARIABLE
+from ragstore.store.key_scope import STORE_KEYS
 from ragstore_gateway import __version__, settings
 from ragstore_gateway.commands.ask import ask
 from ragstore_gateway.commands.audit import audit_commands
@@ -145,4 +146,6 @@ main.add_command(ask)
 main.add_command(kb)
 main.add_command(evaluate)
 main.add_command(audit_commands(loaded_settings))
-main.add_command(key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file))
+main.add_command(
+    key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file, [STORE_KEYS])
+)

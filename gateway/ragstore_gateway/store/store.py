@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import httpx
 from litestar.enums import ScopeType
@@ -17,6 +17,9 @@ from ragstore.settings import KEY_VARIABLE, URL_VARIABLE
 from ragstore_client import AsyncClient
 from ragstore_gateway.settings import Settings, load_store
 from ragstore_gateway.store.access import StoreAccess
+
+if TYPE_CHECKING:
+    from ragstore.app import StoreRights
 
 _PATHS: Final = ("/collections", "/query")
 """First segments of the store's own contract, which are served on the gateway's port."""
@@ -80,6 +83,14 @@ class Store:
         """
         caller = current_caller()
         return not self.in_process or caller is None or self._local.permits(caller, collection, writes)
+
+    def rights_of(self, key_name: str) -> StoreRights | None:
+        """The rights of a key in a store of this process; None if it has none, or if the store is a remote one.
+
+        Args:
+            key_name: the name of the key in the file of keys.
+        """
+        return self._local.rights_of(key_name) if self.in_process else None
 
     def mounted(self, gateway: ASGIApp) -> ASGIApp:
         """The gateway's application, with the contract of a store in this process under the store's own paths.

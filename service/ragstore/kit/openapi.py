@@ -18,7 +18,7 @@ from litestar.plugins import OpenAPISchemaPlugin
 from litestar.routes import HTTPRoute
 from litestar.typing import FieldDefinition
 
-from ragstore.kit.auth.roles import ROLE
+from ragstore.kit.auth.roles import IDENTIFIES, ROLE
 from ragstore.kit.docs.page import DocsPage, docs_router
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL
@@ -106,6 +106,15 @@ def is_public(route: HTTPRouteHandler) -> bool:
     return ROLE in route.opt and route.opt[ROLE] is None
 
 
+def public_security(route: HTTPRouteHandler, schemes: Iterable[str]) -> list[JsonSchema]:
+    """The `security` of the operation of a public route: none, or an optional key.
+
+    Args:
+        schemes: names of the ways to send a key.
+    """
+    return [{}, *({name: []} for name in schemes)] if IDENTIFIES in route.opt else []
+
+
 def problem_responses(descriptions: Mapping[int, str]) -> Iterator[tuple[str, JsonSchema]]:
     """The response component of each problem status, with its name.
 
@@ -132,6 +141,8 @@ def problem_statuses(route: HTTPRouteHandler, *, has_body: bool) -> set[int]:
     statuses = {*ANY_ROUTE, *(error.status for error in route.opt.get(ERRORS, ()))}
     if not is_public(route):
         statuses |= KEY_REQUIRED
+    elif IDENTIFIES in route.opt:
+        statuses |= {401}
     return statuses | WITH_BODY if has_body else statuses
 
 

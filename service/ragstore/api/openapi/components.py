@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from ragstore.api import schemas
+from ragstore.api import access, schemas
 from ragstore.errors import CODES
 from ragstore.filters.values import RESERVED_PREFIXES
 from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
@@ -171,6 +171,7 @@ _STRUCTS: Final = (
     schemas.QueryResults,
     schemas.MultiQueryResults,
     schemas.ServiceInfo,
+    access.Access,
     schemas.Health,
     Probe,
 )

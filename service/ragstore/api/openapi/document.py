@@ -23,6 +23,7 @@ from ragstore.kit.openapi import (
     is_public,
     openapi_config,
     problem_responses,
+    public_security,
     ref,
     routes_by_operation,
     security_schemes,
@@ -106,7 +107,7 @@ def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler) -> None:
         body["content"] = {JSON: example, MSGPACK: {"schema": schema}}
     operation["responses"] = responses(route, operation)
     if is_public(route):
-        operation["security"] = []
+        operation["security"] = public_security(route, SECURITY_SCHEMES)
 
 
 def _complete_parameter(parameter: JsonSchema) -> None:

@@ -61,6 +61,8 @@ def _documented(response: JsonSchema, description: str | None) -> JsonSchema:
         response: the draft.
         description: a description to use instead of Litestar's.
     """
+    if "content" not in response:
+        return {"description": response["description"]}
     if NDJSON in response["content"]:
         content = response_lines()
     else:

@@ -20,21 +20,32 @@ from ragstore.kit.auth.keys import Key
 from ragstore.kit.auth.roles import PUBLIC
 from ragstore.kit.docs.document import served_document
 from ragstore.kit.health import failure
+from ragstore.kit.page.routes import PAGE_RESPONSE, at_root
 from ragstore.store.key_scope import StoreScope
 
 LINKS: Final = {
     "documentation": "/docs",
     "openapi": "/openapi.json",
+    "access": "/access",
     "health": "/health",
     "metrics": "/metrics",
     "collections": "/collections",
 }
 
 
-@get("/", opt=PUBLIC, operation_id="describeService", summary="Service info", tags=["service"], sync_to_thread=False)
-def describe() -> ServiceInfo:
-    """Name, version and links."""
-    return ServiceInfo("ragstore", __version__, LINKS)
+@get(
+    "/",
+    opt=PUBLIC,
+    operation_id="describeService",
+    summary="Service info",
+    tags=["service"],
+    responses={303: PAGE_RESPONSE},
+    sync_to_thread=False,
+)
+def describe(request: Request[Any, Any, Any], has_page: NamedDependency[bool]) -> Response[ServiceInfo]:
+    """Name, version and links. A browser is redirected to the page, if the service has one."""
+    links = {**LINKS, "page": "/ui/"} if has_page else LINKS
+    return at_root(request, ServiceInfo("ragstore", __version__, links), has_page=has_page)
 
 
 @get(

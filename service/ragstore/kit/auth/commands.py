@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, get_args, get_origin
 
 import click
 import msgspec
 
-from ragstore.kit.auth.keys import KeyFormat, KeysError, append_key, new_key, read_keys, remove_key
+from ragstore.kit.auth.keys import (
+    KeyFormat,
+    KeyScope,
+    KeysError,
+    append_key,
+    new_key,
+    new_scope,
+    read_keys,
+    remove_key,
+)
 
 
-def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], str]) -> click.Group:
+def key_commands(
+    format_: KeyFormat[Any], variable: str, locate: Callable[[], str], others: Sequence[KeyFormat[Any]] = ()
+) -> click.Group:
     """The commands, with an option for each field of the service's scope.
 
     A field is a text, a number, or a tuple of texts. The description of its `msgspec.Meta` is the option's help;
@@ -21,6 +32,7 @@ def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], st
         format_: the service.
         variable: environment variable of the file, for help and errors.
         locate: reads the path of the file from the settings; empty when it is not set.
+        others: further services of the process, whose names of fields differ. A key may have a scope for each.
 
     Returns:
         The group `keys`.
@@ -48,13 +60,14 @@ def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], st
         A running service accepts it within two seconds.
         """
         try:
+            scopes = _further_scopes(others, fields)
             plain, key = new_key(name, format_, **{field: value for field, value in fields.items() if value})
-            append_key(path_or_setting(path), key, format_)
+            append_key(path_or_setting(path), key, format_, scopes)
         except KeysError as error:
             raise click.ClickException(str(error)) from None
         click.echo(plain)
 
-    new.params[2:2] = _scope_options(format_)
+    new.params[2:2] = [*_scope_options(format_), *(each for other in others for each in _further_options(other))]
 
     @keys.command("remove")
     @click.argument("name")
@@ -75,19 +88,59 @@ def key_commands(format_: KeyFormat[Any], variable: str, locate: Callable[[], st
         """List the keys of the file with name, role, day and scope; never the keys themselves, nor their hashes."""
         try:
             present = read_keys(path_or_setting(path), format_)
+            further = [read_keys(path_or_setting(path), other) for other in others]
         except KeysError as error:
             raise click.ClickException(str(error)) from None
-        columns = [name for name in format_.scope.__struct_fields__ if name != "role"]
-        rows = [("NAME", "ROLE", "CREATED", *(name.upper() for name in columns))]
-        for key in present:
-            role = "-" if key.scope is None else key.scope.role
-            cells = ["-" if key.scope is None else _cell(getattr(key.scope, name)) for name in columns]
-            rows.append((key.name, role, key.created or "-", *cells))
+        titles = [_role_of(other).upper().replace("_", " ") for other in others]
+        heads = [name.upper() for each in (format_, *others) for name in _fields(each)]
+        rows = [("NAME", "ROLE", "CREATED", *titles, *heads)]
+        for key, *further_keys in zip(present, *further, strict=True):
+            roles = ["-" if each.scope is None else each.scope.role for each in (key, *further_keys)]
+            cells = [
+                "-" if each.scope is None else _cell(getattr(each.scope, name))
+                for each, kind in zip((key, *further_keys), (format_, *others), strict=True)
+                for name in _fields(kind)
+            ]
+            rows.append((key.name, roles[0], key.created or "-", *roles[1:], *cells))
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
             click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
 
     return keys
+
+
+def _fields(format_: KeyFormat[Any]) -> list[str]:
+    """The fields of a scope but the role."""
+    return [name for name in format_.scope.__struct_fields__ if name != "role"]
+
+
+def _role_of(format_: KeyFormat[Any]) -> str:
+    """The parameter of the role in a further service."""
+    return f"{format_.service}_role"
+
+
+def _further_scopes(others: Sequence[KeyFormat[Any]], fields: dict[str, Any]) -> dict[str, KeyScope]:
+    """The scopes of a key in further services. Their values are removed from the options.
+
+    Raises:
+        KeysError: a value is not valid, or there is one without a role.
+    """
+    scopes: dict[str, KeyScope] = {}
+    for other in others:
+        role = fields.pop(_role_of(other))
+        given = {name: value for name in _fields(other) if (value := fields.pop(name))}
+        if role:
+            scopes[other.service] = new_scope(other, role=role, **given)
+        elif given:
+            raise KeysError(f"--{next(iter(given)).replace('_', '-')} needs --{other.service}-role")
+    return scopes
+
+
+def _further_options(other: KeyFormat[Any]) -> list[click.Parameter]:
+    """The options of a further service."""
+    service = other.service
+    text = f"Role of the key in the {service} of the same process; none when absent."
+    return [click.Option([f"--{service}-role"], type=click.Choice(other.roles), help=text), *_scope_options(other)]
 
 
 def _scope_options(format_: KeyFormat[Any]) -> list[click.Parameter]:

@@ -22,7 +22,7 @@ import hmac
 import os
 import secrets
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -129,20 +129,18 @@ def new_key(name: str, format_: KeyFormat[S], **scope: object) -> tuple[str, Key
     entry = {"name": name, "sha256": digest_of(plain.encode()).hex(), "created": datetime.now(UTC).date().isoformat()}
     try:
         checked = msgspec.convert(entry, _Entry)
-        return plain, Key(
-            checked.name, checked.sha256, msgspec.convert(scope, format_.scope, strict=False), checked.created
-        )
     except msgspec.ValidationError as error:
         raise KeysError(str(error)) from None
+    return plain, Key(checked.name, checked.sha256, new_scope(format_, **scope), checked.created)
 
 
-def _encoded(key: Key[S], format_: KeyFormat[S]) -> bytes:
+def _encoded(key: Key[S], format_: KeyFormat[S], others: Mapping[str, KeyScope] | None) -> bytes:
     scope = msgspec.to_builtins(key.scope)
     entry: dict[str, Any] = {"name": key.name, "sha256": key.sha256}
-    if format_.owns_flat_form:
+    if format_.owns_flat_form and not others:
         entry = {"name": key.name, "role": scope.pop("role"), "sha256": key.sha256, **scope}
     else:
-        entry["scopes"] = {format_.service: scope}
+        entry["scopes"] = {format_.service: scope, **msgspec.to_builtins(others or {})}
     return msgspec.json.encode({**entry, "created": key.created})
 
 
@@ -206,12 +204,28 @@ def read_keys(path: str, format_: KeyFormat[S]) -> list[Key[S]]:
     return keys
 
 
-def append_key(path: str, key: Key[S], format_: KeyFormat[S]) -> None:
+def new_scope(format_: KeyFormat[S], **fields: object) -> S:
+    """Make a scope.
+
+    Args:
+        format_: the service that it is for.
+
+    Raises:
+        KeysError: a field is not valid.
+    """
+    try:
+        return msgspec.convert(fields, format_.scope, strict=False)
+    except msgspec.ValidationError as error:
+        raise KeysError(str(error)) from None
+
+
+def append_key(path: str, key: Key[S], format_: KeyFormat[S], others: Mapping[str, KeyScope] | None = None) -> None:
     """Append a key to a file, which is created if it does not exist.
 
     Args:
         path: the file.
         format_: the service that the key is for.
+        others: its scopes in further services, by their names.
 
     Raises:
         KeysError: the file cannot be written, is not valid, or has a key of that name.
@@ -223,7 +237,7 @@ def append_key(path: str, key: Key[S], format_: KeyFormat[S]) -> None:
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(descriptor, "a+b") as file:
             file.seek(0)
-            line = _encoded(key, format_) + b"\n"
+            line = _encoded(key, format_, others) + b"\n"
             file.write(line if file.read()[-1:] in (b"", b"\n") else b"\n" + line)
     except OSError as error:
         raise KeysError(f"{path}: {error.strerror}") from None

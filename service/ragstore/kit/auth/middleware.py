@@ -14,7 +14,7 @@ from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
 
 from ragstore.kit.auth.keys import Key, KeyRing
 from ragstore.kit.auth.local_access import check_local
-from ragstore.kit.auth.roles import ROLE
+from ragstore.kit.auth.roles import IDENTIFIES, ROLE
 from ragstore.kit.auth.token_bucket import TokenBuckets
 from ragstore.kit.context import set_caller
 from ragstore.kit.errors import Forbidden, Unauthorized
@@ -81,9 +81,15 @@ class AuthMiddleware:
             Forbidden: the key's role is not enough, or a web page sent the request.
             RateLimited: the key exceeds its rate.
         """
-        role = scope["route_handler"].opt.get(ROLE, self._roles[-1])
+        options = scope["route_handler"].opt
+        role = options.get(ROLE, self._roles[-1])
         # The response to OPTIONS lists the methods of a path, which the OpenAPI document does, too.
-        if role is None or scope["method"] == "OPTIONS":
+        if scope["method"] == "OPTIONS":
+            return
+        if role is None:
+            if IDENTIFIES in options and self._keys is not None and sent_keys(scope["headers"]):
+                identified = scope["user"] = self._identified(self._keys, scope)
+                set_caller(identified.name)
             return
         if self._local:
             check_local(scope["method"], scope["headers"], self._origins, self._variables)
@@ -100,6 +106,16 @@ class AuthMiddleware:
             Unauthorized: there is no key, or an unknown one.
             Forbidden: the key's role is not enough.
         """
+        key = self._identified(keys, scope)
+        self._check_role(scope, key, role)
+        return key
+
+    def _identified(self, keys: KeyRing[Any], scope: Scope) -> Key[Any]:
+        """The key of a request, whatever it may do.
+
+        Raises:
+            Unauthorized: there is no key, or an unknown one.
+        """
         sent = sent_keys(scope["headers"])
         if not sent:
             raise Unauthorized("A key is required, as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'", self._realm)
@@ -108,7 +124,6 @@ class AuthMiddleware:
         key = keys.find(sent.pop())
         if key is None:
             raise Unauthorized("The key is not valid", self._realm)
-        self._check_role(scope, key, role)
         return key
 
     def _check_role(self, scope: Scope, key: Key[Any] | None, role: str) -> None:

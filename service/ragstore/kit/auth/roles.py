@@ -10,6 +10,12 @@ ROLE: Final = "role"
 PUBLIC: Final[dict[str, Any]] = {ROLE: None}
 """For routes that need no key."""
 
+IDENTIFIES: Final = "identifies"
+"""Name of the route option of a public route that uses the key which a request has."""
+
+KEY_OPTIONAL: Final[dict[str, Any]] = {**PUBLIC, IDENTIFIES: True}
+"""For routes that need no key, and reject a wrong one with 401. Any key of the file may call them."""
+
 
 def requires(role: str) -> dict[str, Any]:
     """The option of a route that needs a key.

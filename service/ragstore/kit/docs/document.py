@@ -31,7 +31,7 @@ async def served_document(request: Request[Any, Any, Any], make: Callable[[Lites
     # The first caller may leave while others wait for the same task.
     document: _Document = await asyncio.shield(making)
     headers = {"ETag": document.etag}
-    if _matches(request.headers.get("if-none-match", ""), document.etag):
+    if matches_etag(request.headers.get("if-none-match", ""), document.etag):
         return Response(b"", status_code=304, headers=headers)
     return Response(document.content, media_type="application/json", headers=headers)
 
@@ -41,7 +41,7 @@ def _made(make: Callable[[Litestar], str], app: Litestar) -> _Document:
     return _Document(content, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
-def _matches(condition: str, etag: str) -> bool:
+def matches_etag(condition: str, etag: str) -> bool:
     """Whether `If-None-Match` names an `ETag`. The comparison is weak, as RFC 9110 requires."""
     given = {each.strip().removeprefix("W/") for each in condition.split(",")}
     return "*" in given or etag in given

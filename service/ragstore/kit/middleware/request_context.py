@@ -20,7 +20,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from ragstore.kit.context import RequestContext, begin_request
 from ragstore.kit.health import UNLIMITED_PATHS
 from ragstore.kit.logging import AUDIT
-from ragstore.kit.middleware.security_headers import ALWAYS, STRICT
+from ragstore.kit.middleware.security_headers import ALWAYS, PAGE_PATHS, STRICT
 
 REQUEST_ID: Final = re.compile(rb"[!-~]{1,128}")
 """A caller's request id is echoed when it is printable ASCII without spaces, and not too long for a log line."""
@@ -113,9 +113,13 @@ class RequestContextMiddleware:
 
 
 def _security_headers(path: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The security headers of a response. The documentation page has a policy of its own."""
-    own = path.startswith("/docs") and any(name == b"content-security-policy" for name, _ in headers)
-    return ALWAYS if own else STRICT
+    """The security headers of a response. A page has a policy of its own, and its files may be cached."""
+    if not path.startswith(PAGE_PATHS):
+        return STRICT
+    own = {name for name, _ in headers}
+    if b"content-security-policy" not in own:
+        return STRICT
+    return [header for header in ALWAYS if header[0] not in own]
 
 
 def _level(path: str, status: int) -> int:

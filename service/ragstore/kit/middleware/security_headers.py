@@ -1,4 +1,4 @@
-"""Security headers of every response, and the content security policy of the documentation page."""
+"""Security headers of every response, and the content security policies of pages."""
 
 from __future__ import annotations
 
@@ -14,12 +14,21 @@ PAGE: Final = (
 """Content security policy of the documentation page: nothing of other hosts, and no inline script. Swagger UI sets
 inline styles, and has images and fonts as `data:` URLs."""
 
+WEB_PAGE: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""Content security policy of the web page: nothing inline, nothing of other hosts, and no text that becomes HTML."""
+
 ALWAYS: Final[list[tuple[bytes, bytes]]] = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
+
+PAGE_PATHS: Final = ("/docs", "/ui")
+"""Beginnings of the paths of pages, which may set headers of their own."""
 
 STRICT: Final = [*ALWAYS, (b"content-security-policy", NOTHING.encode())]
 """For every response that is not a page."""

@@ -1,0 +1,48 @@
+"""`GET /`: a description of the gateway for programs, and the page for browsers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+from msgspec import Meta, Struct
+
+from ragstore.kit.auth.roles import PUBLIC
+from ragstore.kit.page.routes import PAGE_RESPONSE, at_root
+from ragstore_gateway import __version__
+from ragstore_gateway.settings import Settings
+
+LINKS: Final = {
+    "documentation": "/docs",
+    "openapi": "/openapi.json",
+    "access": "/access",
+    "health": "/health",
+    "metrics": "/metrics",
+}
+
+
+class GatewayInfo(Struct, frozen=True):
+    """Name, version and links of the gateway."""
+
+    name: Literal["ragstore-gateway"]
+    version: Annotated[str, Meta(description="The gateway's version.")]
+    links: Annotated[dict[str, str], Meta(description="Paths by name.")]
+
+
+@get(
+    "/",
+    opt=PUBLIC,
+    operation_id="describeService",
+    summary="Service info",
+    tags=["service"],
+    responses={303: PAGE_RESPONSE},
+    sync_to_thread=False,
+)
+def describe(
+    request: Request[Any, Any, Any], settings: SkipValidation[NamedDependency[Settings]]
+) -> Response[GatewayInfo]:
+    """Name, version and links. A browser is redirected to the page, if the gateway has one."""
+    links = {**LINKS, "page": "/ui/"} if settings.ui else LINKS
+    return at_root(request, GatewayInfo("ragstore-gateway", __version__, links), has_page=settings.ui)

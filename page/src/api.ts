@@ -1,0 +1,136 @@
+/** The calls to the services: typed by their contracts, with a deadline, and with problems as failures. */
+import { asFailure, Failure, failureOf } from "./failure";
+import type { paths as GatewayPaths } from "./schema/gateway";
+import type { paths as StorePaths } from "./schema/store";
+import { mark, raw, type Marked, type Stored } from "./stored";
+import { words } from "./words";
+
+const ROOT = new URL("../", document.baseURI);
+const DEADLINE_SECONDS = 40;
+
+let key = "";
+let onUnauthorized = (_: Failure): void => undefined;
+
+/** Send a key with each call from now on; empty for none. */
+export function useKey(value: string): void {
+  key = value;
+}
+
+/** Set what happens when a service rejects the key. */
+export function whenUnauthorized(action: (failure: Failure) => void): void {
+  onUnauthorized = action;
+}
+
+type Method = "get" | "post" | "put" | "patch" | "delete";
+type Json<Response> = Response extends { content: { "application/json": infer Body } } ? Body : undefined;
+type Success<Operation> = Operation extends { responses: infer Responses }
+  ? Json<Responses[keyof Responses & (200 | 201 | 202)]>
+  : never;
+type Body<Operation> = Operation extends { requestBody?: infer Request }
+  ? Json<NonNullable<Request>>
+  : undefined;
+type Query<Operation> = Operation extends { parameters: { query?: infer Parameters } } ? Parameters : never;
+
+interface Options<Operation> {
+  path?: Record<string, string | Stored>;
+  query?: Query<Operation>;
+  body?: Body<Operation>;
+  signal?: AbortSignal;
+}
+
+/** A response. */
+export interface Reply<T> {
+  value: Marked<T>;
+  /** Milliseconds that the service needed, by what it did. */
+  timing: { name: string; milliseconds: number }[];
+}
+
+type Call<Paths> = <Path extends keyof Paths & string, Verb extends keyof Paths[Path] & Method>(
+  method: Verb,
+  path: Path,
+  options?: Options<Paths[Path][Verb]>,
+) => Promise<Reply<Success<Paths[Path][Verb]>>>;
+
+interface Untyped {
+  path?: Record<string, string | Stored>;
+  query?: Record<string, unknown>;
+  body?: unknown;
+  signal?: AbortSignal;
+}
+
+/** Call the store. */
+export const store = request as unknown as Call<StorePaths>;
+
+/** Call the gateway. */
+export const gateway = request as unknown as Call<GatewayPaths>;
+
+async function request(method: string, path: string, options: Untyped = {}): Promise<Reply<unknown>> {
+  const response = await send(method, addressOf(path, options), options);
+  try {
+    return { value: mark((await response.json()) as unknown), timing: timingOf(response) };
+  } catch (error) {
+    // The stream was cut, or is no JSON.
+    throw asFailure(error);
+  }
+}
+
+/** The text of a path, such as the metrics. */
+export async function text(path: string, signal?: AbortSignal): Promise<string> {
+  const response = await send("get", new URL(path.slice(1), ROOT), { signal });
+  return response.text().catch((error: unknown) => {
+    throw asFailure(error);
+  });
+}
+
+async function send(method: string, url: URL, { body, signal }: Untyped): Promise<Response> {
+  const deadline = AbortSignal.timeout(DEADLINE_SECONDS * 1000);
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (key) headers.Authorization = `Bearer ${key}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const sentKey = key;
+  let response: Response;
+  try {
+    response = await fetch(url, {
+      method: method.toUpperCase(),
+      headers,
+      body: body === undefined ? null : JSON.stringify(body),
+      signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+      cache: "no-store",
+      credentials: "omit",
+      redirect: "error",
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw asFailure(error);
+  }
+  if (response.ok) return response;
+  const failure = await failureOf(response);
+  if (failure.status === 401 && sentKey === key) onUnauthorized(failure);
+  throw failure;
+}
+
+function addressOf(path: string, { path: names = {}, query = {} }: Untyped): URL {
+  const filled = path.replace(/\{(\w+)\}/gu, (_, name: string) => {
+    const value = names[name] ?? "";
+    const segment = typeof value === "string" ? value : raw(value);
+    // A URL would drop these segments, and the call would be another one.
+    if (segment === "." || segment === ".." || segment === "") {
+      throw new Failure(mark(words.noSuchName[0]), mark(words.noSuchName[1]), 404);
+    }
+    return encodeURIComponent(segment);
+  });
+  const url = new URL(filled.slice(1), ROOT);
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined) continue;
+    url.searchParams.set(name, typeof value === "string" ? value : JSON.stringify(value));
+  }
+  return url;
+}
+
+function timingOf(response: Response): { name: string; milliseconds: number }[] {
+  const header = response.headers.get("Server-Timing") ?? "";
+  return [...header.matchAll(/([\w-]+);dur=([\d.]+)/gu)].map(([, name = "", duration]) => ({
+    name,
+    milliseconds: Number(duration),
+  }));
+}

@@ -1,0 +1,199 @@
+/** A similarity query: by a text, by a document of the collection, or by a vector. */
+import { useState } from "preact/hooks";
+import { Fragment, h, type Child } from "../jsx";
+import { gateway, store, type Reply } from "../api";
+import { asFailure, Failure } from "../failure";
+import { Bones, Empty, Problem, Timing } from "../parts";
+import { useResource } from "../resource";
+import { amend, route } from "../route";
+import type { components } from "../schema/store";
+import { gatewayRole } from "../session";
+import { mark, raw, Stored } from "../stored";
+import { words } from "../words";
+import type { Collection } from "./list";
+import { Matches } from "./matches";
+import { DocumentPanel, readDocument } from "./panel";
+import { parsedWhere } from "./where";
+
+type Mode = "text" | "document" | "vector";
+type Results = Reply<components["schemas"]["QueryResults"]>;
+type State = { is: "idle" } | { is: "running" } | { is: "done"; results: Results } | { is: "failed"; failure: Failure };
+
+export function Query({ collection }: { collection: Collection }) {
+  const opened = route.value.query.get("id") ?? undefined;
+  const model = useResource("model", async (signal) => {
+    if (gatewayRole.value === undefined) return undefined;
+    return (await gateway("get", "/health", { signal })).value.model;
+  });
+  const embeds = whetherEmbeds(collection, model.data);
+  const [mode, setMode] = useState<Mode>();
+  const chosen = mode ?? (embeds ? "text" : "document");
+  const [text, setText] = useState("");
+  const [where, setWhere] = useState("");
+  const [topK, setTopK] = useState("10");
+  const [error, setError] = useState("");
+  const [state, setState] = useState<State>({ is: "idle" });
+
+  async function search(event: Event): Promise<void> {
+    event.preventDefault();
+    setError("");
+    let filter;
+    try {
+      filter = parsedWhere(where);
+    } catch (problem) {
+      setError(problem instanceof Error ? problem.message : "");
+      return;
+    }
+    setState({ is: "running" });
+    try {
+      const embedding = await embeddingOf(chosen, text, collection);
+      const results = await store("post", "/collections/{collection_name}/query", {
+        path: { collection_name: collection.name },
+        body: {
+          query_embedding: embedding,
+          top_k: Number(topK),
+          ...(filter && { where: filter }),
+        } as unknown as components["schemas"]["QueryRequest"],
+      });
+      setState({ is: "done", results });
+    } catch (problem) {
+      setState({ is: "failed", failure: asFailure(problem) });
+    }
+  }
+
+  return (
+    <div class="with-panel">
+      <div class="list scroll">
+        <form class="stack box" onSubmit={(event) => void search(event)}>
+          <fieldset class="row">
+            <legend class="fine">{words.query}</legend>
+            {(["text", "document", "vector"] as const).map((each) => (
+              <label key={each} class="row">
+                <input
+                  type="radio"
+                  name="mode"
+                  value={each}
+                  checked={chosen === each}
+                  disabled={each === "text" && !embeds}
+                  onChange={() => setMode(each)}
+                />
+                {{ text: words.byText, document: words.byDocument, vector: words.byVector }[each]}
+              </label>
+            ))}
+          </fieldset>
+          {!embeds && !model.isLoading && (
+            <p class="fine">{gatewayRole.value === undefined ? words.noEmbedder : words.modelDiffers}</p>
+          )}
+          <label class="field">
+            <span>{{ text: words.queryText, document: words.queryDocument, vector: words.vectorOf }[chosen]}</span>
+            {chosen === "document" ? (
+              <input value={text} autocomplete="off" onInput={(event) => setText(event.currentTarget.value)} />
+            ) : (
+              <textarea value={text} spellcheck={false} onInput={(event) => setText(event.currentTarget.value)} />
+            )}
+          </label>
+          <div class="form-row">
+            <label class="field">
+              <span>{words.number}</span>
+              <input
+                type="number"
+                min={1}
+                max={1000}
+                value={topK}
+                onInput={(event) => setTopK(event.currentTarget.value)}
+              />
+            </label>
+            <button type="submit" class="primary" disabled={!text.trim() || state.is === "running"}>
+              {words.run}
+            </button>
+          </div>
+          <details>
+            <summary>{words.filterJson}</summary>
+            <textarea
+              aria-label={words.filterJson}
+              spellcheck={false}
+              value={where}
+              onInput={(event) => setWhere(event.currentTarget.value)}
+            />
+          </details>
+          {error && (
+            <p class="message" role="alert">
+              <Stored value={mark(error)} />
+            </p>
+          )}
+        </form>
+        {resultsOf(state, collection)}
+      </div>
+      {opened !== undefined && (
+        <DocumentPanel
+          collection={collection.name}
+          id={mark(opened)}
+          close={() => amend({ id: undefined })}
+          deleted={() => {
+            amend({ id: undefined });
+            setState({ is: "idle" });
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function resultsOf(state: State, collection: Collection): Child {
+  if (state.is === "idle") return null;
+  if (state.is === "running") return <Bones />;
+  if (state.is === "failed") return <Problem failure={state.failure} />;
+  const { results } = state.results.value;
+  return (
+    <section class="stack tight" aria-label={words.results}>
+      <div class="spread">
+        <h2>{words.resultsLabel(results.length)}</h2>
+        <Timing of={state.results.timing} />
+      </div>
+      {results.length === 0 ? (
+        <Empty of={words.noResults} />
+      ) : (
+        <>
+          <p class="fine">
+            {words.score}: {words.scoreScale[collection.distance]}
+          </p>
+          <Matches
+            of={results}
+            scale={words.scoreScale[collection.distance]}
+            open={(match) => amend({ id: match.id })}
+          />
+        </>
+      )}
+    </section>
+  );
+}
+
+/** Whether the gateway's model made the vectors of a collection. */
+function whetherEmbeds(collection: Collection, model: Stored | undefined): boolean {
+  const own = collection.metadata["embedding_model"];
+  return model !== undefined && own !== undefined && (own as unknown as string) === raw(model);
+}
+
+async function embeddingOf(mode: Mode, text: string, collection: Collection): Promise<unknown> {
+  if (mode === "text") {
+    const { value } = await gateway("post", "/embed", { body: { inputs: [text], normalize: true, kind: "query" } });
+    return value.vectors[0];
+  }
+  if (mode === "document") {
+    const found = await readDocument(collection.name, mark(text.trim()));
+    if (!found) throw new Failure(mark(words.noDocument[0]), mark(words.noDocument[1]), 404);
+    return found.embedding;
+  }
+  const numbers = listOf(text);
+  if (!numbers) throw new Failure(mark(words.notVector), mark<string>(""), 400);
+  return numbers;
+}
+
+function listOf(text: string): number[] | undefined {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return Array.isArray(value) && value.every((each) => typeof each === "number") ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}

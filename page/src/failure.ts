@@ -1,0 +1,59 @@
+/** `Failure`: why a call failed, for people and for decisions. */
+import { mark, raw, type Stored } from "./stored";
+import { words } from "./words";
+
+export class Failure extends Error {
+  constructor(
+    /** The kind of error, for people. */
+    readonly title: Stored,
+    /** The reason, for people. */
+    readonly detail: Stored,
+    /** The status of the response; 0 without one. */
+    readonly status = 0,
+    /** The code of the problem; empty without one. */
+    readonly code = "",
+    readonly requestId = "",
+    /** Seconds after which the call may be repeated; undefined if the service does not say. */
+    readonly retryAfter: number | undefined = undefined,
+    /** The body of the response, if it is JSON. */
+    readonly body: unknown = undefined,
+  ) {
+    super(raw(title));
+  }
+
+  /** Whether the same call may succeed later. */
+  get isTransient(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 502;
+  }
+
+  /** Whether the service, or the store behind it, does not respond. */
+  get isAway(): boolean {
+    return this.status === 0 || this.status === 503 || this.status === 504;
+  }
+}
+
+/** The failure of a response that is no success. */
+export async function failureOf(response: Response): Promise<Failure> {
+  const requestId = response.headers.get("X-Request-ID") ?? "";
+  const wait = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
+  const text = await response.text().catch(() => "");
+  let problem: { title?: unknown; detail?: unknown; code?: unknown } = {};
+  try {
+    problem = JSON.parse(text) as typeof problem;
+  } catch {
+    // A proxy responded, or the response was cut.
+  }
+  const title = typeof problem?.title === "string" ? problem.title : words.unexpectedStatus(response.status);
+  const detail = typeof problem?.detail === "string" ? problem.detail : "";
+  const code = typeof problem?.code === "string" ? problem.code : "";
+  const retryAfter = Number.isNaN(wait) ? undefined : wait;
+  return new Failure(mark(title), mark(detail), response.status, code, requestId, retryAfter, problem);
+}
+
+/** Any error of a call as a failure. */
+export function asFailure(error: unknown): Failure {
+  if (error instanceof Failure) return error;
+  const isTimeout = error instanceof DOMException && error.name === "TimeoutError";
+  const [title, detail] = isTimeout ? words.timeout : words.noResponse;
+  return new Failure(mark(title), mark(detail));
+}

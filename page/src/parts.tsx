@@ -1,0 +1,241 @@
+/** Parts of every screen: loading, empty, failed, dialogs. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Fragment, h, type Child } from "./jsx";
+import type { Failure } from "./failure";
+import type { Resource, Trouble } from "./resource";
+import { includes, type Role } from "./session";
+import { mark, Stored, raw } from "./stored";
+import { timeOf, words } from "./words";
+
+/** The form of data that is being loaded. It appears after 150 ms. */
+export function Bones({ rows = 6 }: { rows?: number }) {
+  return (
+    <div class="bones" role="status" aria-label={words.loading}>
+      {Array.from({ length: rows }, (_, index) => (
+        <div key={index} class="bone" />
+      ))}
+    </div>
+  );
+}
+
+/** That there is nothing, and the next step. */
+export function Empty({ of: [title, next] }: { of: readonly [string, string] }) {
+  return (
+    <div class="notice">
+      <p class="notice-title">{title}</p>
+      {next && <p>{next}</p>}
+    </div>
+  );
+}
+
+/** That there is no screen to show, and the next step. */
+export function NoScreen({ of: [title, next] }: { of: readonly [string, string] }) {
+  return (
+    <div class="screen-head">
+      <h1>{title}</h1>
+      {next && <p>{next}</p>}
+    </div>
+  );
+}
+
+/** The seconds until a time, counted down. */
+function useCountdown(until: number | undefined): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    if (until === undefined) return undefined;
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), 250);
+    return () => clearInterval(timer);
+  }, [until]);
+  return until === undefined ? 0 : Math.max(Math.ceil((until - now) / 1000), 0);
+}
+
+/** An error, in the place of what failed. */
+export function Problem({ failure, nextAt, retry }: { failure: Failure; nextAt?: number | undefined; retry?: () => void }) {
+  const seconds = useCountdown(nextAt);
+  return (
+    <div class="problem" role="alert">
+      <p class="notice-title">
+        <Stored value={failure.title} />
+      </p>
+      <p>
+        <Stored value={failure.detail} lines />
+      </p>
+      {failure.code === "collection_damaged" && <p>{words.damaged}</p>}
+      {failure.requestId !== "" && (
+        <p class="fine">
+          {words.requestId}{" "}
+          <code>
+            <Stored value={mark(failure.requestId)} />
+          </code>
+        </p>
+      )}
+      {retry && (
+        <p class="row">
+          <button type="button" onClick={retry}>
+            {words.retry}
+          </button>
+          {seconds > 0 && (
+            <span class="fine" aria-live="off">
+              {words.again(seconds)}
+            </span>
+          )}
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** That data is old because the service is away. */
+export function StaleStrip({ trouble, loadedAt, retry }: { trouble: Trouble; loadedAt: number; retry: () => void }) {
+  const seconds = useCountdown(trouble.nextAt);
+  return (
+    <div class="strip" role="alert">
+      <span class="strip-title">
+        <Stored value={trouble.failure.title} />
+      </span>
+      <span>{words.staleSince(timeOf(loadedAt))}</span>
+      <button type="button" onClick={retry}>
+        {words.retry}
+      </button>
+      {seconds > 0 && (
+        <span class="fine" aria-live="off">
+          {words.again(seconds)}
+        </span>
+      )}
+    </div>
+  );
+}
+
+/** Draw data: bones while it is loaded, an error in its place, and old data below a strip. */
+export function Loaded<T>({ of, rows, draw }: { of: Resource<T>; rows?: number; draw: (data: T) => Child }) {
+  if (of.data === undefined) {
+    if (of.trouble) return <Problem failure={of.trouble.failure} nextAt={of.trouble.nextAt} retry={of.reload} />;
+    return <Bones rows={rows ?? 6} />;
+  }
+  return (
+    <>
+      {of.trouble && <StaleStrip trouble={of.trouble} loadedAt={of.loadedAt} retry={of.reload} />}
+      <div class={of.trouble ? "stale" : "fresh"}>{draw(of.data)}</div>
+    </>
+  );
+}
+
+/** A button that needs a role: disabled, with the reason, without it. */
+export function RoleButton({
+  role,
+  needs,
+  onClick,
+  label,
+  kind = "",
+}: {
+  role: Role | undefined;
+  needs: Role;
+  onClick: () => void;
+  label: string;
+  kind?: string;
+}) {
+  const may = includes(role, needs);
+  return (
+    <span class="role-button">
+      <button type="button" class={kind} disabled={!may} onClick={onClick}>
+        {label}
+      </button>
+      {!may && <span class="fine">{words.needsRole(needs)}</span>}
+    </span>
+  );
+}
+
+/** A dialog above the page. Esc closes it, and focus returns to what had it. */
+export function Dialog({ title, close, children }: { title: string; close: () => void; children?: Child }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    dialog.current?.showModal();
+    return () => {
+      if (before instanceof HTMLElement && before.isConnected) before.focus();
+    };
+  }, []);
+  return (
+    <dialog ref={dialog} aria-labelledby="dialog-title" onCancel={close} onClose={close}>
+      <h2 id="dialog-title">{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** A question before something is lost. With `name`, the reader types the name first. */
+export function Confirm({
+  title,
+  question,
+  action,
+  name,
+  run,
+  close,
+}: {
+  title: string;
+  question: string;
+  action: string;
+  name?: Stored;
+  run: () => Promise<void>;
+  close: () => void;
+}) {
+  const [typed, setTyped] = useState("");
+  const [failure, setFailure] = useState<Failure>();
+  const [isRunning, setRunning] = useState(false);
+  const isConfirmed = name === undefined || typed === raw(name);
+  async function confirm(event: Event): Promise<void> {
+    event.preventDefault();
+    if (!isConfirmed || isRunning) return;
+    setRunning(true);
+    try {
+      await run();
+      close();
+    } catch (error) {
+      setFailure(error as Failure);
+      setRunning(false);
+    }
+  }
+  return (
+    <Dialog title={title} close={close}>
+      <form onSubmit={(event) => void confirm(event)}>
+        <p>{question}</p>
+        {name !== undefined && (
+          <label class="field">
+            <span>
+              {words.typeName}: <Stored value={name} />
+            </span>
+            <input value={typed} autocomplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
+          </label>
+        )}
+        {failure && <Problem failure={failure} />}
+        <p class="row">
+          <button type="submit" class="danger" disabled={!isConfirmed || isRunning}>
+            {action}
+          </button>
+          <button type="button" onClick={close}>
+            {words.cancel}
+          </button>
+        </p>
+      </form>
+    </Dialog>
+  );
+}
+
+/** A number between 0 and 1 as a bar; the number is beside it. */
+export function Bar({ share }: { share: number }) {
+  const width = `${100 * Math.min(Math.max(share, 0), 1)}%`;
+  return (
+    <span class="bar" aria-hidden="true">
+      <span style={{ width }} />
+    </span>
+  );
+}
+
+/** Milliseconds of a response. */
+export function Timing({ of }: { of: { name: string; milliseconds: number }[] }) {
+  const total = of.find((each) => each.name === "total");
+  const backend = of.find((each) => each.name !== "total");
+  if (!total || !backend) return null;
+  return <span class="fine">{words.took(`${backend.milliseconds} ms`, `${total.milliseconds} ms`)}</span>;
+}

@@ -1,0 +1,207 @@
+/** The frame of the page: the rail of areas, sign-in, and the area of the current address. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { render, type VNode } from "preact";
+import { useSignalEffect } from "@preact/signals";
+import { h } from "./jsx";
+import { asFailure, type Failure } from "./failure";
+import { Bones, NoScreen, Problem } from "./parts";
+import { nextAttempt } from "./resource";
+import { go, link, route } from "./route";
+import { access, gatewayRole, session, signIn, signOut, start, storeRole } from "./session";
+import { mark, Stored } from "./stored";
+import { words } from "./words";
+
+type View = () => VNode;
+
+interface Area {
+  name: string;
+  title: string;
+  /** Whether the caller may use it. */
+  isOpen: () => boolean;
+  load: () => Promise<{ default: View }>;
+}
+
+const AREAS: Area[] = [
+  {
+    name: "collections",
+    title: words.collections,
+    isOpen: () => storeRole.value !== undefined,
+    load: () => import("./collections/collections"),
+  },
+  {
+    name: "health",
+    title: words.health,
+    isOpen: () => (access.value?.service === "ragstore" ? storeRole.value : gatewayRole.value) !== undefined,
+    load: () => import("./health/health"),
+  },
+];
+
+function Page() {
+  const found = session.value;
+  const failed = found.state === "failed" ? found : undefined;
+  useEffect(() => {
+    const nextAt = failed && nextAttempt(failed.failure);
+    if (nextAt === undefined) return undefined;
+    const timer = setTimeout(() => void start(), nextAt - Date.now());
+    return () => clearTimeout(timer);
+  }, [failed]);
+  if (found.state === "starting") return <Bones />;
+  if (found.state === "failed") {
+    return (
+      <main class="alone">
+        <h1>ragstore</h1>
+        <Problem failure={found.failure} nextAt={nextAttempt(found.failure)} retry={() => void start()} />
+      </main>
+    );
+  }
+  if (found.state === "signed-out") return <SignIn reason={found.reason} />;
+  return <Frame />;
+}
+
+function SignIn({ reason }: { reason: string }) {
+  const [key, setKey] = useState("");
+  const [isChecking, setChecking] = useState(false);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  async function submit(event: Event): Promise<void> {
+    event.preventDefault();
+    if (!key.trim() || isChecking) return;
+    setChecking(true);
+    await signIn(key.trim());
+    setChecking(false);
+  }
+  return (
+    <main class="alone">
+      <h1>ragstore</h1>
+      <p id="sign-in-hint">{words.signInHint}</p>
+      <form onSubmit={(event) => void submit(event)}>
+        <label class="field">
+          <span>{words.key}</span>
+          <input
+            ref={field}
+            type="password"
+            name="key"
+            autocomplete="current-password"
+            aria-describedby="sign-in-hint"
+            value={key}
+            onInput={(event) => setKey(event.currentTarget.value)}
+          />
+        </label>
+        {reason && (
+          <p class="problem" role="alert">
+            <Stored value={mark(reason)} />
+          </p>
+        )}
+        <p class="row">
+          <button type="submit" class="primary" disabled={isChecking || !key.trim()}>
+            {words.signIn}
+          </button>
+        </p>
+      </form>
+    </main>
+  );
+}
+
+function Frame() {
+  const open = AREAS.filter((area) => area.isOpen());
+  const name = route.value.path[0];
+  const current = AREAS.find((area) => area.name === name);
+  const first = open[0];
+  useEffect(() => {
+    // The address may have changed since the last render.
+    if (!name && first && !location.hash.replace(/^#\/?/u, "")) go(link([first.name]), { replace: true });
+  }, [name, first]);
+  useEffect(() => {
+    document.title = current ? words.titleOf(current.title) : "ragstore";
+  }, [current]);
+  return (
+    <div class="frame">
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById("main")?.focus();
+        }}
+      >
+        {words.skip}
+      </a>
+      <Rail open={open} current={name} />
+      <main id="main" class="main" tabIndex={-1}>
+        {open.length === 0 && <NoScreen of={words.noRights} />}
+        {open.length > 0 && current && !current.isOpen() && (
+          <NoScreen of={[words.noRightsFor(current.title), access.value?.store === "remote" ? words.needsStore : ""]} />
+        )}
+        {open.length > 0 && name !== undefined && !current && <NoScreen of={[words.notFound, ""]} />}
+        {current?.isOpen() && <AreaView key={current.name} area={current} />}
+      </main>
+    </div>
+  );
+}
+
+function Rail({ open, current }: { open: Area[]; current: string | undefined }) {
+  const found = access.value;
+  return (
+    <header class="rail">
+      <p class="brand">
+        <span class="brand-name">{found?.service === "ragstore-gateway" ? "ragstore gateway" : "ragstore"}</span>{" "}
+        <span class="fine">{found && <Stored value={found.version} />}</span>
+      </p>
+      <nav aria-label={words.areas}>
+        {open.map((area) => (
+          <a key={area.name} href={link([area.name])} aria-current={area.name === current ? "page" : undefined}>
+            {area.title}
+          </a>
+        ))}
+        <a href="../docs" class="elsewhere">
+          {words.apiDocs}
+        </a>
+      </nav>
+      <div class="caller">
+        {found?.key ? (
+          <span class="caller-name">
+            <Stored value={found.key.name} />
+          </span>
+        ) : (
+          <span class="fine">{words.noKeysNeeded}</span>
+        )}
+        {found?.key && (
+          <button type="button" onClick={signOut}>
+            {words.signOut}
+          </button>
+        )}
+      </div>
+    </header>
+  );
+}
+
+function AreaView({ area }: { area: Area }) {
+  const [view, setView] = useState<{ of: View }>();
+  const [failure, setFailure] = useState<Failure>();
+  function load(): void {
+    setFailure(undefined);
+    area
+      .load()
+      .then((module) => setView({ of: module.default }))
+      .catch((error: unknown) => setFailure(asFailure(error)));
+  }
+  useEffect(load, [area]);
+  // A failed import is kept by the browser, so that only a new page loads it again.
+  if (failure) return <Problem failure={failure} retry={() => location.reload()} />;
+  return view ? <view.of /> : <Bones />;
+}
+
+/** Leave the previous caller's address behind: it may name what the next one may not see. */
+function Root() {
+  useSignalEffect(() => {
+    if (session.value.state === "signed-out" && location.hash) go("#/", { replace: true });
+  });
+  return <Page />;
+}
+
+const root = document.getElementById("page");
+root?.replaceChildren();
+if (root) render(<Root />, root);
+// The code of the area is loaded while the service describes itself. A failure is shown where the area is drawn.
+(AREAS.find((area) => area.name === route.value.path[0]) ?? AREAS[0])?.load().catch(() => undefined);
+void start();

@@ -1,0 +1,1 @@
+"""The web page of a service at `/ui/`, without files of other hosts."""

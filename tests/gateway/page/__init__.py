@@ -1,0 +1,1 @@
+"""The gateway's page: its description, and the rights of the caller."""

@@ -1,0 +1,114 @@
+"""Accessibility of each screen: axe's rules of WCAG 2.2 AA and best practices, narrow windows, large text."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.page.conftest import OpenTab
+from tests.page.data import LARGE
+from tests.page.tab import NARROW, Tab
+from tests.support.keyed_services import KeyedService
+from tests.support.servers import Served
+
+SCREENS: Final = {
+    "list": ("#/collections", "notes"),
+    "documents": (f"#/collections/{LARGE}", "handbook:00003"),
+    "document": (f"#/collections/{LARGE}/documents?id=handbook:00003", "Passage 3."),
+    "no document": (f"#/collections/{LARGE}/documents?id=nowhere", "There is no document with this id"),
+    "no match": (f'#/collections/{LARGE}/documents?where={{"page":99}}', "No document matches"),
+    "no documents": ("#/collections/notes-empty", "The collection has no documents"),
+    "query": (f"#/collections/{LARGE}/query", "Id of a document"),
+    "settings": (f"#/collections/{LARGE}/settings", "Rebuild index"),
+    "error": ("#/collections/no-such-collection", "no-such-collection"),
+    "health": ("#/health", "Slowest operations of Chroma"),
+    "unknown area": ("#/nowhere", "There is no such area."),
+}
+
+
+def opened(open_tab: OpenTab, store: Served, screen: str, **options: Any) -> Tab:
+    """A tab that shows a screen."""
+    path, text = SCREENS[screen]
+    tab = open_tab(store.url, path, **options)
+    tab.see(text)
+    return tab
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("screen", SCREENS)
+def test_axe_finds_no_fault(open_tab: OpenTab, store: Served, screen: str, scheme: str) -> None:
+    assert opened(open_tab, store, screen, color_scheme=scheme).faults() == []
+
+
+@pytest.mark.parametrize("path", ["#/collections", "#/health"])
+def test_axe_finds_no_fault_in_the_gateways_page(open_tab: OpenTab, gateway: Served, path: str) -> None:
+    tab = open_tab(gateway.url, path)
+    tab.see("House handbook" if path == "#/collections" else "Embedding model")
+
+    assert tab.faults() == []
+
+
+def test_axe_finds_no_fault_in_the_sign_in(open_tab: OpenTab, keyed: KeyedService) -> None:
+    tab = open_tab(keyed.served.url)
+    tab.see("This service needs a key")
+
+    assert tab.faults() == []
+
+
+def test_axe_finds_no_fault_in_the_forms_and_dialogs(open_tab: OpenTab, store: Served) -> None:
+    tab = opened(open_tab, store, "document")
+    tab.page.get_by_role("button", name="Add filter").click()
+    tab.see("Fields of the documents shown")
+    tab.page.get_by_text("Filter as JSON").click()
+    tab.page.get_by_role("button", name="Edit metadata").click()
+    assert tab.faults() == []
+    tab.page.get_by_role("button", name="Copy as code").click()
+    assert tab.faults() == []
+
+
+def test_axe_finds_no_fault_while_data_is_loaded(open_tab: OpenTab, store: Served) -> None:
+    tab = open_tab(store.url, "#/health")
+    tab.see("Healthy")
+    tab.page.route("**/collections?*", lambda route: None)
+    tab.show("#/collections")
+    tab.page.get_by_role("status", name="Loading").wait_for()
+
+    assert tab.faults() == []
+
+
+@pytest.mark.parametrize("screen", ["list", "documents", "document", "query", "settings", "health"])
+def test_a_narrow_window_does_not_scroll_sideways(open_tab: OpenTab, store: Served, screen: str) -> None:
+    tab = opened(open_tab, store, screen, viewport=NARROW)
+
+    assert not tab.overflows()
+    assert tab.faults() == []
+
+
+@pytest.mark.parametrize("screen", ["list", "documents", "query", "settings", "health"])
+def test_text_of_twice_the_size_does_not_scroll_sideways(open_tab: OpenTab, store: Served, screen: str) -> None:
+    tab = opened(open_tab, store, screen, viewport={"width": 640, "height": 800})
+    tab.page.evaluate("document.documentElement.style.fontSize = '200%'")
+
+    assert not tab.overflows()
+
+
+def test_a_narrow_row_keeps_its_name(open_tab: OpenTab, store: Served) -> None:
+    tab = opened(open_tab, store, "list", viewport=NARROW)
+
+    assert tab.page.get_by_role("gridcell", name=LARGE).bounding_box()["width"] > 60
+
+
+def test_forced_colours_show_the_active_row(open_tab: OpenTab, store: Served) -> None:
+    tab = opened(open_tab, store, "documents", forced_colors="active")
+    tab.page.get_by_role("grid").focus()
+    tab.page.keyboard.press("ArrowDown")
+    outline = "getComputedStyle(document.querySelector('.grid-row.active')).outlineStyle"
+
+    assert tab.page.evaluate(outline) == "solid"
+
+
+def test_the_title_names_the_area(open_tab: OpenTab, store: Served) -> None:
+    tab = opened(open_tab, store, "health")
+
+    assert tab.page.title() == "Health, ragstore"

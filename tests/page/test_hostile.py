@@ -1,0 +1,156 @@
+"""Stored strings that look like markup, scripts, or text of another direction."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from tests.page.conftest import OpenTab
+from tests.page.tab import Tab
+from tests.support.servers import Served
+
+COLLECTION: Final = "hostile"
+
+STRINGS: Final = (
+    "<script>window.hacked = 1</script>",
+    "<img src=x onerror=window.hacked=1>",
+    "<svg onload=window.hacked=1>",
+    "<iframe srcdoc='<script>parent.hacked=1</script>'></iframe>",
+    "<a href='javascript:window.hacked=1'>x</a>",
+    "javascript:window.hacked=1",
+    "data:text/html,<script>window.hacked=1</script>",
+    "<style>*{display:none}</style>",
+    "<base href='https://example.org/'>",
+    "<meta http-equiv=refresh content='0;url=https://example.org/'>",
+    "<form action=https://example.org/><input name=a></form>",
+    "<link rel=stylesheet href=https://example.org/a.css>",
+    "<object data=https://example.org/></object>",
+    "<template><script>window.hacked=1</script></template>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=window.hacked=1>",
+    "</textarea><script>window.hacked=1</script>",
+    "</title><script>window.hacked=1</script>",
+    "<!--<script>window.hacked=1</script>-->",
+    "]]><script>window.hacked=1</script>",
+    "{{constructor.constructor('window.hacked=1')()}}",
+    "${window.hacked=1}",
+    "<%= window.hacked=1 %>",
+    "' onmouseover='window.hacked=1",
+    '" onfocus="window.hacked=1" autofocus="',
+    "__proto__",
+    "constructor",
+    "[object Object]",
+    "%3Cscript%3Ewindow.hacked=1%3C/script%3E",
+    "&lt;script&gt;window.hacked=1&lt;/script&gt;",
+    "&#x3C;script&#x3E;",
+    "../../etc/passwd",
+    "..",
+    "a/b?c=d#e&f",
+    "line\nbreak",
+    "carriage\rreturn",
+    "tab\there",
+    "nul\u0000byte",
+    "reversed \u202egnp.exe",
+    "separators \u2028 and \u2029",
+    "invisible \u200b\ufeff\u2066 marks",
+    "😀 e\u0301 \U0001f468\u200d\U0001f469 combining",
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(store: Served) -> Served:
+    """The store, with a collection of hostile strings in ids, texts, keys and values."""
+    documents = [
+        {
+            # Chroma's API of ids and keys accepts every character but those that the contract excludes.
+            "id": f"{number:02} {text}".replace("\u0000", "\u0001"),
+            "text": f"text {text}",
+            "embedding": [1, number + 1],
+            "metadata": {f"key {text}".replace("\u0000", "\u0001"): f"value {text}", "number": number},
+        }
+        for number, text in enumerate(STRINGS)
+    ]
+    large = {"id": "large", "text": "x" * 1_000_000, "embedding": [1, 0], "metadata": {"long": "y" * 2000}}
+    with httpx.Client(base_url=store.url, timeout=60) as http:
+        http.post("/collections", json={"name": COLLECTION, "embedding_model": STRINGS[1]}).raise_for_status()
+        for document in (*documents, large):
+            http.post(f"/collections/{COLLECTION}/documents", json={"documents": [document]}).raise_for_status()
+    return store
+
+
+def harmless(tab: Tab) -> bool:
+    """Whether nothing of a string was executed or loaded. The tab's own checks follow at the end of the test."""
+    markup = "document.querySelectorAll('#page script, #page img, #page iframe, #page object, #page base').length"
+    return tab.page.evaluate("window.hacked") is None and tab.page.evaluate(markup) == 0
+
+
+def test_hostile_strings_are_shown_as_text(open_tab: OpenTab, hostile: Served) -> None:
+    tab = open_tab(hostile.url, f"#/collections/{COLLECTION}")
+    tab.page.get_by_role("row").nth(8).wait_for()
+    panel = tab.page.get_by_role("complementary", name="Document")
+    tab.page.get_by_role("grid").focus()
+    for number, text in enumerate(STRINGS):
+        if number:
+            tab.page.keyboard.press("ArrowDown")
+        tab.page.keyboard.press("Enter")
+        panel.get_by_role("heading").filter(has_text=f"{number:02} ").wait_for()
+        panel.get_by_role("heading", name="Nearest documents").wait_for()
+        shown = panel.inner_text()
+        if text.isprintable() and text.isascii():
+            assert f"text {text}" in shown
+            assert f"value {text}" in shown
+            assert f"key {text}" in shown
+    assert harmless(tab)
+
+
+def test_a_hostile_id_in_the_address_is_shown_as_text(open_tab: OpenTab, hostile: Served) -> None:
+    tab = open_tab(hostile.url, f"#/collections/{COLLECTION}")
+    panel = tab.page.get_by_role("complementary", name="Document")
+    for number, text in enumerate(STRINGS):
+        id_ = f"{number:02} {text}".replace("\u0000", "\u0001")
+        tab.show(f"#/collections/{COLLECTION}/documents?id={quote(id_)}")
+        panel.get_by_role("heading").filter(has_text=f"{number:02} ").wait_for()
+        panel.get_by_role("heading", name="Nearest documents").wait_for()
+    assert harmless(tab)
+
+
+def test_a_character_that_changes_the_order_of_others_is_shown_by_its_number(
+    open_tab: OpenTab, hostile: Served
+) -> None:
+    number = STRINGS.index("reversed \u202egnp.exe")
+    tab = open_tab(hostile.url, f"#/collections/{COLLECTION}/documents?id={quote(f'{number:02} {STRINGS[number]}')}")
+    tab.page.get_by_role("heading", name="Nearest documents").wait_for()
+
+    assert "U+202E" in tab.text()
+    assert not {"\u202e", "\u2028", "\u0000"} & set(tab.text())
+
+
+def test_a_text_of_a_million_characters_without_a_space_is_shown(open_tab: OpenTab, hostile: Served) -> None:
+    tab = open_tab(hostile.url, f"#/collections/{COLLECTION}/documents?id=large")
+    tab.page.locator(".text-block").nth(49).wait_for(state="attached")
+
+    assert tab.page.evaluate("document.querySelector('.text').textContent.length") == 1_000_000
+    assert not tab.overflows()
+
+
+def test_a_hostile_name_in_an_error_is_shown_as_text(open_tab: OpenTab, hostile: Served) -> None:
+    tab = open_tab(hostile.url)
+    for text in STRINGS:
+        tab.show("#/health")
+        tab.page.get_by_role("heading", name="Health").wait_for()
+        tab.show(f"#/collections/{quote(text, safe='')}")
+        tab.page.get_by_role("alert").wait_for()
+    assert harmless(tab)
+
+
+def test_hostile_values_are_suggested_as_text(open_tab: OpenTab, hostile: Served) -> None:
+    tab = open_tab(hostile.url, f"#/collections/{COLLECTION}")
+    tab.page.get_by_role("row").nth(8).wait_for()
+    tab.page.get_by_role("button", name="Add filter").click()
+    fields = tab.page.get_by_role("group", name="Fields of the documents shown").get_by_role("button")
+    fields.first.click()
+    tab.page.get_by_role("group", name="Values of the field").get_by_role("button").first.wait_for()
+
+    assert harmless(tab)

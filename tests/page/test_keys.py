@@ -1,0 +1,178 @@
+"""The page with keys: none, each role, one service only, patterns, a key that is withdrawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+from click.testing import CliRunner
+
+from ragstore_gateway.commands.cli import main
+from tests.page.conftest import OpenTab
+from tests.page.data import LARGE
+from tests.page.tab import Tab
+from tests.support.gateways import start_gateway
+from tests.support.keyed_services import KeyedService, create_key
+from tests.support.process_fixtures import starts_process
+from tests.support.servers import Served, running
+
+FORBIDDEN: Final = 403
+
+
+def sign_in(tab: Tab, key: str) -> None:
+    """Sign in with a key."""
+    tab.page.get_by_label("Key").fill(key)
+    tab.page.get_by_role("button", name="Sign in").click()
+
+
+def test_without_a_key_there_is_only_the_sign_in(open_tab: OpenTab, keyed: KeyedService) -> None:
+    tab = open_tab(keyed.served.url, f"#/collections/{LARGE}")
+    tab.see("This service needs a key")
+
+    assert tab.page.get_by_role("navigation").count() == 0
+    assert LARGE not in tab.text()
+
+
+def test_a_wrong_key_is_named_at_the_form(open_tab: OpenTab, keyed: KeyedService) -> None:
+    tab = open_tab(keyed.served.url)
+    sign_in(tab, "rsk_wrong")
+
+    tab.page.get_by_role("alert").get_by_text("The key is not valid").wait_for()
+
+
+@pytest.mark.parametrize("role", ["reader", "writer", "admin"])
+def test_no_control_of_a_role_leads_to_a_403(open_tab: OpenTab, keyed: KeyedService, role: str) -> None:
+    tab = open_tab(keyed.served.url)
+    sign_in(tab, keyed.keys[role])
+    tab.page.get_by_role("gridcell", name=LARGE).wait_for()
+    for path in (f"#/collections/{LARGE}/documents?id=handbook:00003", f"#/collections/{LARGE}/settings", "#/health"):
+        tab.show(path)
+        tab.page.wait_for_timeout(700)
+        enabled = tab.page.locator("main button:enabled")
+        for number in range(enabled.count()):
+            enabled.nth(number).evaluate("button => button.click()")
+            tab.page.keyboard.press("Escape")
+            tab.show("#/collections")
+            tab.show(path)
+            tab.page.wait_for_timeout(150)
+
+    assert FORBIDDEN not in tab.statuses
+
+
+def test_a_reader_sees_the_role_that_a_change_needs(open_tab: OpenTab, keyed: KeyedService) -> None:
+    tab = open_tab(keyed.served.url)
+    sign_in(tab, keyed.keys["reader"])
+    tab.show(f"#/collections/{LARGE}/settings")
+    tab.see("Needs the role admin")
+
+    assert tab.page.get_by_role("button", name="Delete collection").is_disabled()
+    assert tab.page.get_by_role("button", name="Edit metadata").is_disabled()
+
+
+def test_a_key_with_patterns_sees_its_collections_only(open_tab: OpenTab, keyed: KeyedService) -> None:
+    tab = open_tab(keyed.served.url)
+    sign_in(tab, keyed.keys["guest"])
+    tab.see("notes-empty")
+
+    assert LARGE not in tab.text()
+    tab.show(f"#/collections/{LARGE}")
+    tab.page.get_by_role("alert").wait_for()
+
+
+def test_the_key_is_in_no_address_no_cookie_and_no_local_storage(open_tab: OpenTab, keyed: KeyedService) -> None:
+    key = keyed.keys["reader"]
+    tab = open_tab(keyed.served.url)
+    sign_in(tab, key)
+    tab.show(f"#/collections/{LARGE}/documents?id=handbook:00003")
+    tab.see("Passage 3.")
+
+    assert not [each for each in (*tab.requests, tab.page.url) if key in each]
+    assert tab.page.evaluate("localStorage.length") == 0
+    assert tab.page.evaluate("document.cookie") == ""
+    assert key not in keyed.served.log.read_text()
+    assert LARGE + "/documents?id" not in keyed.served.log.read_text()
+
+
+def test_a_reload_keeps_the_key_and_a_sign_out_removes_it(open_tab: OpenTab, keyed: KeyedService) -> None:
+    tab = open_tab(keyed.served.url)
+    sign_in(tab, keyed.keys["reader"])
+    tab.page.get_by_role("gridcell", name=LARGE).wait_for()
+    tab.page.reload()
+    tab.page.get_by_role("gridcell", name=LARGE).wait_for()
+    tab.page.get_by_role("button", name="Sign out").click()
+    tab.see("This service needs a key")
+
+    assert tab.page.evaluate("sessionStorage.length") == 0
+    tab.page.reload()
+    tab.see("This service needs a key")
+
+
+def test_a_key_that_is_withdrawn_leads_back_to_the_sign_in(open_tab: OpenTab, keyed: KeyedService) -> None:
+    before = keyed.keys_file.read_text()
+    key = create_key(keyed.keys_file, "leaving", "reader")
+    tab = open_tab(keyed.served.url)
+    for _ in range(20):
+        sign_in(tab, key)
+        tab.page.wait_for_timeout(300)
+        if tab.page.get_by_role("grid").count():
+            break
+    keyed.keys_file.write_text(before)
+    tab.show("#/health")
+    tab.see("The key is no longer valid")
+
+    assert tab.page.evaluate("sessionStorage.length") == 0
+    assert LARGE not in tab.text()
+
+
+GATEWAY_KEYS: Final = {
+    "both": ["--role", "reader", "--store-role", "admin"],
+    "chat": ["--role", "reader"],
+}
+
+
+@dataclass(frozen=True)
+class KeyedGateway:
+    """A gateway with keys.
+
+    Attributes:
+        keys: the plain keys by name.
+    """
+
+    served: Served
+    keys: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+@starts_process
+def keyed_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedGateway]:
+    """A gateway with a key for both services, and one for the gateway only."""
+    folder = tmp_path_factory.mktemp("page-keyed-gateway")
+    keys = {}
+    for name, options in GATEWAY_KEYS.items():
+        command = ["keys", "new", name, *options, "--file", str(folder / "keys")]
+        keys[name] = CliRunner().invoke(main, command).output.strip()
+    with running(start_gateway(folder, {"RAGSTORE_GATEWAY_KEYS_FILE": str(folder / "keys")})) as served:
+        yield KeyedGateway(served, keys)
+
+
+def test_a_key_for_the_gateway_only_sees_its_area(open_tab: OpenTab, keyed_gateway: KeyedGateway) -> None:
+    tab = open_tab(keyed_gateway.served.url)
+    sign_in(tab, keyed_gateway.keys["chat"])
+    tab.see("Embedding model")
+
+    assert tab.page.get_by_role("link", name="Collections").count() == 0
+    tab.show("#/collections")
+    tab.see("This key has no rights for the area Collections.")
+    assert FORBIDDEN not in tab.statuses
+
+
+def test_a_key_for_both_services_sees_both_areas(open_tab: OpenTab, keyed_gateway: KeyedGateway) -> None:
+    tab = open_tab(keyed_gateway.served.url)
+    sign_in(tab, keyed_gateway.keys["both"])
+    tab.page.get_by_role("link", name="Collections").wait_for()
+    tab.page.get_by_role("link", name="Health").click()
+    tab.see("Embedding model")
+
+    assert FORBIDDEN not in tab.statuses

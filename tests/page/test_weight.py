@@ -1,0 +1,45 @@
+"""The weight of the page, and its requests."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ragstore.kit.page.built_files import INDEX, built_files
+from tests.page.conftest import OpenTab
+from tests.page.data import LARGE
+from tests.support.servers import Served
+
+SHELL_BYTES: Final = 25_000
+ALL_BYTES: Final = 70_000
+FILES_BYTES: Final = 400_000
+REQUESTS: Final = 10
+
+
+def test_the_shell_is_light() -> None:
+    files = built_files()
+    index = files[INDEX].content.decode()
+    loaded = re.findall(r'(?:href|src)="([\w-]+\.(?:js|css))"', index)
+
+    assert sum(len(files[name].compressed) for name in {INDEX, *loaded}) <= SHELL_BYTES
+
+
+def test_all_areas_together_are_light() -> None:
+    files = built_files().values()
+
+    assert sum(len(each.compressed) for each in files) <= ALL_BYTES
+    assert sum(len(each.compressed) + len(each.content) for each in files) <= FILES_BYTES
+
+
+def test_the_first_screen_takes_few_requests(open_tab: OpenTab, store: Served) -> None:
+    tab = open_tab(store.url)
+    tab.see(LARGE)
+
+    assert len(tab.requests) <= REQUESTS
+
+
+def test_the_list_of_many_documents_takes_few_requests(open_tab: OpenTab, store: Served) -> None:
+    tab = open_tab(store.url, f"#/collections/{LARGE}")
+    tab.see("handbook:00000")
+
+    assert len(tab.requests) <= REQUESTS
