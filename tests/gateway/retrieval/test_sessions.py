@@ -313,6 +313,7 @@ def test_with_sessions_from_keys_no_caller_chooses_its_session(
     assert note("root") not in prompt
 
 
+@pytest.mark.process
 def test_a_filter_of_plain_models_with_an_unknown_variable_ends_the_start(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="RAGSTORE_GATEWAY_RAG_WHERE is wrong"):
         start_gateway(tmp_path, {"RAGSTORE_GATEWAY_RAG_WHERE": '{"a": "{nobody}"}'})
