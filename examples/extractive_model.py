@@ -1,4 +1,4 @@
-"""A model server with OpenAI's API and no model: it quotes the first sentence of the best source of a prompt.
+"""A model server with OpenAI's API and no model: it quotes the sentence that shares the most words with the question.
 
     python examples/extractive_model.py --port 8099
 
@@ -28,16 +28,23 @@ SOURCE = re.compile(
     r"^(?:Source )?\[(\d+)\] [^\n]+\n(.*?)(?=^(?:Source )?\[\d+\]|^Sources:|^#{2,3} (?:Source|Search)|^Cite |\Z)",
     re.MULTILINE | re.DOTALL,
 )
+LETTERS = 4
 SENTENCE = re.compile(r"[A-Z][^.!?\n]+[.!?]")
 
 
+def words_of(text: str) -> set[str]:
+    """The first letters of the words of a text, so that "roofs" is "roof"."""
+    return {word[:LETTERS] for word in re.findall(r"\w+", text.lower()) if len(word) >= LETTERS}
+
+
 def reply_to(prompt: str) -> str:
-    """The first sentence of the first source that has one, with its number; or that there is none."""
-    for number, text in SOURCE.findall(prompt):
-        sentence = SENTENCE.search(text)
-        if sentence is not None:
-            return f"{sentence[0]} [{number}]"
-    return "There is no source for that."
+    """The sentence of a source that shares the most words with the question, with its number; or that there is none."""
+    question = words_of(SOURCE.sub(" ", prompt))
+    sentences = [(sentence, number) for number, text in SOURCE.findall(prompt) for sentence in SENTENCE.findall(text)]
+    if not sentences:
+        return "There is no source for that."
+    sentence, number = max(sentences, key=lambda each: len(words_of(each[0]) & question))
+    return f"{sentence} [{number}]"
 
 
 def object_of(kind: str, choice: dict[str, Any]) -> dict[str, Any]:

@@ -166,10 +166,11 @@ CALLS: list[Call[object]] = [
 ]
 
 DONE_OTHERWISE = {
+    ("GET", "/access"),  # for the page, which a person uses
     ("DELETE", "/collections/{collection_name}/documents"),  # as POST, so that no filter is part of a URL
     ("POST", "/collections/{collection_name}/documents/stream"),  # as batches
 }
-"""Operations of the contract that the client replaces by an equivalent one."""
+"""Operations of the contract that the client replaces by an equivalent one, or that no program needs."""
 
 DESCRIBES_ITSELF = {("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", "/docs")}
 """Operations that the OpenAPI document need not list."""

@@ -118,7 +118,7 @@ ADAPTER = Adapter(connect, opened)
 USE_ENGINE = """
 declare(
     "ragstore_gateway.engines.engines",
-    '    Engine("in-memory", InMemoryParameters),\\n',
+    '    Engine(IN_MEMORY, InMemoryParameters),\\n',
     "    WEAVIATE,\\n",
     "from weaviate_engine import WEAVIATE\\n",
 )

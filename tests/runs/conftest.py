@@ -76,7 +76,7 @@ class InnerRun:
 
 def _environ() -> dict[str, str]:
     """The environment without what this run of pytest and a make around it have added."""
-    added = ("PYTEST_", "MAKE", "MFLAGS")
+    added = ("PYTEST_", "MAKE", "MFLAGS", "AFTER_FAST", "ATTEMPTS", "JOBS")
     return {name: value for name, value in os.environ.items() if not name.startswith(added)}
 
 

@@ -61,7 +61,7 @@ def test_a_rebuild_has_a_state_that_can_be_read(embedded: Store, filled: str) ->
     listed, collection = embedded.listed(filled), embedded.http.get(f"/collections/{filled}").json()
     problem = problem_of(embedded.http.get(f"/collections/{filled}/rebuild"), 404)
     assert problem["code"] == "rebuild_not_found"
-    started = embedded.http.post(f"/collections/{filled}/rebuild", params={"sample": 20, "ef_search": 150})
+    started = embedded.http.post(f"/collections/{filled}/rebuild", params={"sample": 50, "ef_search": 150})
     assert started.status_code == 202
     assert (started.json()["collection"], started.json()["status"]) == (filled, "running")
     assert ended(embedded, filled) == {
@@ -69,8 +69,8 @@ def test_a_rebuild_has_a_state_that_can_be_read(embedded: Store, filled: str) ->
         "status": "completed",
         "done": 50,
         "total": 50,
-        "before": {"sampled": 20, "lost": 0},
-        "after": {"sampled": 20, "lost": 0},
+        "before": {"sampled": 50, "lost": 0},
+        "after": {"sampled": 50, "lost": 0},
     }
     assert embedded.listed(filled) == listed
     assert embedded.http.get(f"/collections/{filled}").json() == {**collection, "hnsw": {"ef_search": 150}}

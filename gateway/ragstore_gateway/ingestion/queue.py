@@ -92,12 +92,10 @@ class IngestionQueue:
         """The ingestions that wait for a process of this workload, by base, the oldest first."""
         query = (
             sa.select(IngestionRow.base_id, IngestionRow.state, sa.func.count(), sa.func.min(IngestionRow.created_on))
-            .where(
-                IngestionRow.owner == _NOBODY,
-                IngestionRow.state.in_(UNFINISHED),
-                self._workload.bases(IngestionRow.base_id),
-            )
+            .where(IngestionRow.owner == _NOBODY, IngestionRow.state.in_(UNFINISHED))
             .group_by(IngestionRow.base_id, IngestionRow.state)
+            # Once for each base, not for each ingestion.
+            .having(self._workload.bases(IngestionRow.base_id))
         )
         found: dict[str, dict[str, tuple[int, datetime]]] = {}
         async with self._database.reading() as session:

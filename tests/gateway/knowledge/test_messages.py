@@ -52,7 +52,13 @@ MESSAGES: Final[list[tuple[str, str, object, str, str]]] = [
     ("POST", "BASE/query", [], "$", "Expected `object`, got `array`"),
     ("POST", "BASE/ingest?documentName=%20a", {}, "$.documentName", NAME_OF_DOCUMENT),
     ("POST", "BASE/ingest?kbId=%00", {}, "$.kbId", RULE),
-    ("POST", "BASE/ingest?name=a", {}, "$.name", "Unknown query parameter; known are version, kbId, documentName"),
+    (
+        "POST",
+        "BASE/ingest?name=a",
+        {},
+        "$.name",
+        "Unknown query parameter; known are version, kbId, documentName, metadata",
+    ),
     (
         "POST",
         "/ragstore/assistants",
