@@ -61,6 +61,16 @@ def key_of(scope: Scope) -> Key[GatewayScope] | None:
     return key
 
 
+def key_name_of(scope: Scope) -> str:
+    """Name of the key of a request; empty without keys.
+
+    Args:
+        scope: the request.
+    """
+    key = key_of(scope)
+    return "" if key is None else key.name
+
+
 def visible_bases(scope: Scope) -> NamePatterns:
     """The names of the knowledge bases that exist for a request; all names if its key is not limited to some.
 

@@ -14,7 +14,7 @@ from ragstore_gateway.api.request_variables import read_session
 from ragstore_gateway.chat.names import read_names
 from ragstore_gateway.chat.rag_models import Caller
 from ragstore_gateway.conversations.conversation_id import read_id
-from ragstore_gateway.keys import key_of, visible_bases
+from ragstore_gateway.keys import key_name_of, visible_bases
 from ragstore_gateway.settings import Settings
 
 _HOST: Final = re.compile(r"[A-Za-z0-9.\-_]+(?::[0-9]+)?|\[[0-9A-Fa-f:.]+\](?::[0-9]+)?")
@@ -29,8 +29,7 @@ def caller_of(scope: Scope, fields: Mapping[str, Raw], settings: Settings) -> Ca
     Raises:
         InvalidRequest: the id of its conversation or of its session is not valid.
     """
-    key, request = key_of(scope), current_request()
-    key_name = "" if key is None else key.name
+    key_name, request = key_name_of(scope), current_request()
     user, session = read_names(fields)
     return Caller(
         key_name,

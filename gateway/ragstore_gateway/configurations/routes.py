@@ -24,7 +24,7 @@ from ragstore_gateway.configurations.json_schema import ParameterChoice, json_sc
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, NameTaken, VersionConflict
-from ragstore_gateway.keys import ADMIN, READER, key_of, visible_bases
+from ragstore_gateway.keys import ADMIN, READER, key_name_of, visible_bases
 
 T = TypeVar("T", KnowledgeBase, Assistant)
 
@@ -172,7 +172,7 @@ class ConfigurationRoutes(Generic[T]):
             body = decode_configuration(type_, await request.body())
             await validator.validate(body, visible_bases(request.scope))
             configurations.check_name(body.name, visible(request.scope))
-            return self._written(await configurations.create(body, _caller(request)))
+            return self._written(await configurations.create(body, key_name_of(request.scope)))
 
         async def duplicate(request: Request[Any, Any, Any], id: Id, version: Version = 0) -> Response[T]:
             """Copy a version to a new configuration. The name of the copy has a suffix; documents are not copied.
@@ -181,14 +181,16 @@ class ConfigurationRoutes(Generic[T]):
             """
             body = (await configurations.read(id, version, deleted=version > 0)).body
             await validator.validate(body, visible_bases(request.scope))
-            return self._written(await configurations.duplicate(id, version, _caller(request), visible(request.scope)))
+            return self._written(
+                await configurations.duplicate(id, version, key_name_of(request.scope), visible(request.scope))
+            )
 
         async def update(request: Request[Any, Any, Any], id: Id, version: BaseVersion) -> Response[T]:
             """Write a new version. If `version` is not the current one, the response is 409 and names that."""
             body = decode_configuration(type_, await request.body())
             await validator.validate(body, visible_bases(request.scope))
             configurations.check_name(body.name, visible(request.scope))
-            return self._written(await configurations.update(id, version, body, _caller(request)))
+            return self._written(await configurations.update(id, version, body, key_name_of(request.scope)))
 
         @delete(
             f"{self._path}/{{id:str}}",
@@ -243,9 +245,3 @@ class ConfigurationRoutes(Generic[T]):
     def _written(self, stored: Configuration[T]) -> Response[T]:
         resource = self._configurations.resource(stored.id, stored.version)
         return Response(stored.body, headers={"Location": resource, "X-Resource-URI": resource})
-
-
-def _caller(request: Request[Any, Any, Any]) -> str:
-    """Name of the key of a request; empty without keys."""
-    key = key_of(request.scope)
-    return "" if key is None else key.name

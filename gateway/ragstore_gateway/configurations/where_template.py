@@ -11,7 +11,7 @@ from ragstore.filters.grammar import Combination, InvalidFilter
 from ragstore.kit.errors import FieldError, InvalidRequest
 from ragstore_gateway.api.request_variables import VARIABLES, RequestVariables, SessionFrom, read_session
 from ragstore_gateway.conversations.conversation_id import read_id
-from ragstore_gateway.keys import key_of
+from ragstore_gateway.keys import key_name_of
 
 if TYPE_CHECKING:
     from litestar.types import Scope
@@ -174,7 +174,6 @@ def variables_of(scope: Scope, session_from: SessionFrom) -> RequestVariables:
     Raises:
         InvalidRequest: the id of its session or of its conversation is not valid.
     """
-    key = key_of(scope)
-    name = "" if key is None else key.name
+    name = key_name_of(scope)
     headers = scope["headers"]
     return RequestVariables(read_session(headers, name, session_from), read_id(headers, None), key=name)

@@ -21,7 +21,7 @@ from ragstore_gateway.conversations.chain import ChainedEntry
 from ragstore_gateway.conversations.conversation_id import MAX_LENGTH, PATTERN, check_id
 from ragstore_gateway.conversations.repository import ConversationStep
 from ragstore_gateway.errors import AuditDamaged, ConversationNotFound, DatabaseUnavailable
-from ragstore_gateway.keys import ADMIN, READER, key_of, visible_bases
+from ragstore_gateway.keys import ADMIN, READER, key_name_of, key_of, visible_bases
 
 MAX_PAGE: Final = 1000
 
@@ -128,7 +128,7 @@ async def delete_conversation(
     count = await conversations.repository.delete(
         name,
         _visible_key(request),
-        caller=_key_name(request),
+        caller=key_name_of(request.scope),
         request_id="" if current is None else current.request_id,
     )
     if not count:
@@ -211,11 +211,6 @@ def _visible_key(request: Request[Any, Any, Any]) -> str | None:
     if key is None or key.scope is None:
         return None
     return None if key.scope.role == "admin" and key.scope.bases is None else key.name
-
-
-def _key_name(request: Request[Any, Any, Any]) -> str:
-    key = key_of(request.scope)
-    return "" if key is None else key.name
 
 
 def _not_found() -> ConversationNotFound:

@@ -20,7 +20,7 @@ from ragstore_gateway.api.openapi import OPERATION, body_of
 from ragstore_gateway.api.piecewise import piecewise, raw_text
 from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, FileStorageFull, QueueFull
 from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.keys import READER, WRITER
+from ragstore_gateway.keys import READER, WRITER, key_name_of
 from ragstore_gateway.openai_vector_stores.batches import files_of
 from ragstore_gateway.openai_vector_stores.files import PURPOSES, file_object, read_file
 from ragstore_gateway.openai_vector_stores.pages import (
@@ -40,7 +40,6 @@ from ragstore_gateway.openai_vector_stores.route_parts import (
     FileId,
     StateFilter,
     StoreId,
-    caller,
     filled,
     read_body,
     visible_files,
@@ -109,7 +108,7 @@ _CONTENT: Final = {
 async def create_file(request: Request[Any, Any, Any], vector_stores_api: Api) -> FileObject:
     """Store a file, to be attached to vector stores."""
     file = await read_file(request, vector_stores_api.max_file_bytes)
-    return await vector_stores_api.files.create(file, caller(request))
+    return await vector_stores_api.files.create(file, key_name_of(request.scope))
 
 
 @get(

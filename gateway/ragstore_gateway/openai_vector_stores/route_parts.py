@@ -27,7 +27,7 @@ from ragstore_gateway.errors import (
     StoreUnavailable,
 )
 from ragstore_gateway.ingestion.document_metadata import filled_attributes
-from ragstore_gateway.keys import key_of, visible_bases
+from ragstore_gateway.keys import key_name_of, visible_bases
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
 from ragstore_gateway.openai_vector_stores.files import VisibleFiles
 from ragstore_gateway.openai_vector_stores.schemas import FileAttributes, NewFileBatch, NewVectorStoreFile, State
@@ -73,13 +73,9 @@ async def read_body(request: Request[Any, Any, Any], kind: type[T]) -> T:
 async def visible_files(request: Request[Any, Any, Any], api: VectorStoresApi) -> VisibleFiles | None:
     """The uploaded files that exist for the key of a request; None for all."""
     visible = visible_bases(request.scope)
-    return None if visible.matches_all else VisibleFiles(caller(request), await api.bases.visible_ids(visible))
-
-
-def caller(request: Request[Any, Any, Any]) -> str:
-    """Name of the key of a request; empty without keys."""
-    key = key_of(request.scope)
-    return "" if key is None else key.name
+    return (
+        None if visible.matches_all else VisibleFiles(key_name_of(request.scope), await api.bases.visible_ids(visible))
+    )
 
 
 def filled(body: B, request: Request[Any, Any, Any], api: VectorStoresApi, path: str = "$.attributes") -> B:

@@ -13,7 +13,7 @@ from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.configurations.where_template import variables_of
 from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
-from ragstore_gateway.keys import ADMIN, READER, visible_bases
+from ragstore_gateway.keys import ADMIN, READER, key_name_of, visible_bases
 from ragstore_gateway.openai_vector_stores.pages import (
     AfterParameter,
     BeforeParameter,
@@ -28,7 +28,6 @@ from ragstore_gateway.openai_vector_stores.route_parts import (
     STORE_ERRORS,
     Api,
     StoreId,
-    caller,
     read_body,
     visible_files,
 )
@@ -62,7 +61,9 @@ async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api
     # Of many files, one is in memory. No transaction waits for its room.
     sizes = await vector_stores_api.files.sizes(body.file_ids or ())
     async with reserved(max(sizes.values(), default=0)):
-        stored = await vector_stores_api.stores.create(body, caller(request), attach, visible_bases(request.scope))
+        stored = await vector_stores_api.stores.create(
+            body, key_name_of(request.scope), attach, visible_bases(request.scope)
+        )
     return await vector_stores_api.stores.read(stored.id)
 
 
@@ -112,7 +113,7 @@ async def update_vector_store(
 ) -> VectorStoreObject:
     """Change the name or the metadata. A new name is a new version of the knowledge base."""
     body = await read_body(request, VectorStoreUpdate)
-    await vector_stores_api.stores.update(store_id, body, caller(request), visible_bases(request.scope))
+    await vector_stores_api.stores.update(store_id, body, key_name_of(request.scope), visible_bases(request.scope))
     return await vector_stores_api.stores.read(store_id)
 
 

@@ -57,7 +57,7 @@ from ragstore_gateway.fetching.errors import (
     Unreachable,
     UrlRefused,
 )
-from ragstore_gateway.keys import GATEWAY_KEYS, READER, key_of, visible_bases
+from ragstore_gateway.keys import GATEWAY_KEYS, READER, key_name_of, key_of, visible_bases
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.pages import Page
@@ -226,7 +226,6 @@ async def summarize(
     async with CallerWatch(request.receive):
         pages = [] if body.urls is UNSET else await web.pages.read(list(dict.fromkeys(body.urls)))
         sources = _sources(body, pages)
-        key = key_of(request.scope)
         stored: list[StoredSource] = []
         if base_id:
             stored = [await stored_sources.ingest(base_id, *_document(source)) for source in sources]
@@ -234,7 +233,7 @@ async def summarize(
             sources,
             SummaryTask(body.query.strip(), max_words, body.lang),
             _upstream_headers(request, web, settings),
-            "" if key is None else key.name,
+            key_name_of(request.scope),
         )
         if stored:
             stored = await stored_sources.ended(base_id, stored)
