@@ -11,10 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
+from ragstore_gateway.ingestion.tables import RemovalRow
 from tests.gateway.ingestion.conftest import new_base
 from tests.support.gateways import start_gateway
-from tests.support.ingestion import EmbeddingServer
+from tests.support.ingestion import EmbeddingServer, State, until
 from tests.support.postgres import Postgres
 from tests.support.process_fixtures import starts_process
 from tests.support.processes import kill
@@ -79,7 +81,9 @@ async def test_the_jobs_of_an_in_memory_base_run_in_the_gateway(
             ended = await base.ended(await base.ingest(f"tea-{number}", f"Tea number {number}."))
             assert ended["status"] == "completed"
         await base.delete("tea-0")
-        await asyncio.sleep(6)  # a supervisor removes vectors every 4 s
+        state = State.of(tmp_path, environ["RAGSTORE_GATEWAY_DATABASE_URL"])
+        await until(lambda: not state.rows(sa.select(RemovalRow.id)))
+        state.close()
         assert {each["text"] for each in await base.query("tea")} == {"Tea number 1.", "Tea number 2."}
         assert await asyncio.to_thread(completed_by, worker) == 0
 
