@@ -50,9 +50,25 @@ function useCountdown(until: number | undefined): number {
   return until === undefined ? 0 : Math.max(Math.ceil((until - now) / 1000), 0);
 }
 
+/** A button that repeats what failed, and the seconds until it is repeated without it. */
+function Retry({ nextAt, retry }: { nextAt: number | undefined; retry: () => void }) {
+  const seconds = useCountdown(nextAt);
+  return (
+    <>
+      <button type="button" onClick={retry}>
+        {words.retry}
+      </button>
+      {seconds > 0 && (
+        <span class="fine" aria-live="off">
+          {words.again(seconds)}
+        </span>
+      )}
+    </>
+  );
+}
+
 /** An error, in the place of what failed. */
 export function Problem({ failure, nextAt, retry }: { failure: Failure; nextAt?: number | undefined; retry?: () => void }) {
-  const seconds = useCountdown(nextAt);
   return (
     <div class="problem" role="alert">
       <p class="notice-title">
@@ -72,14 +88,7 @@ export function Problem({ failure, nextAt, retry }: { failure: Failure; nextAt?:
       )}
       {retry && (
         <p class="row">
-          <button type="button" onClick={retry}>
-            {words.retry}
-          </button>
-          {seconds > 0 && (
-            <span class="fine" aria-live="off">
-              {words.again(seconds)}
-            </span>
-          )}
+          <Retry nextAt={nextAt} retry={retry} />
         </p>
       )}
     </div>
@@ -88,21 +97,13 @@ export function Problem({ failure, nextAt, retry }: { failure: Failure; nextAt?:
 
 /** That data is old because the service is away. */
 export function StaleStrip({ trouble, loadedAt, retry }: { trouble: Trouble; loadedAt: number; retry: () => void }) {
-  const seconds = useCountdown(trouble.nextAt);
   return (
     <div class="strip" role="alert">
       <span class="strip-title">
         <Stored value={trouble.failure.title} />
       </span>
       <span>{words.staleSince(timeOf(loadedAt))}</span>
-      <button type="button" onClick={retry}>
-        {words.retry}
-      </button>
-      {seconds > 0 && (
-        <span class="fine" aria-live="off">
-          {words.again(seconds)}
-        </span>
-      )}
+      <Retry nextAt={trouble.nextAt} retry={retry} />
     </div>
   );
 }
