@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
@@ -111,9 +112,16 @@ def key_ring(settings: Settings) -> KeyRing[GatewayScope] | None:
     return KeyRing(settings.keys_file, GATEWAY_KEYS) if settings.keys_file else None
 
 
-def provided(value: Any) -> Provide:
-    """A dependency that always has one value."""
-    return Provide(lambda: value, sync_to_thread=False)
+def provided(embeddings: Embeddings, values: Mapping[str, Any]) -> dict[str, Provide]:
+    """The dependencies of routes: the default embedder, and values by name."""
+
+    def constant(value: Any) -> Provide:
+        return Provide(lambda: value, sync_to_thread=False)
+
+    return {
+        "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
+        **{name: constant(value) for name, value in values.items()},
+    }
 
 
 def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) -> Litestar:
@@ -171,10 +179,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             chat.running,
             web.running,
         ],
-        dependencies={
-            "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
-            **{name: provided(value) for name, value in dependencies.items()},
-        },
+        dependencies=provided(embeddings, dependencies),
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
         guards=[QueryGuard(openapi.OPENAI_PATHS, "/health", "/metrics")],
         plugins=[openapi.RecordedStructs()],
@@ -214,7 +219,7 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     return store.mounted(OpenAIErrorsMiddleware(wrapped))
 
 
-def create_worker(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:
+def create_worker(settings: Settings, stopping: threading.Event) -> ASGIApp:
     """A worker as an ASGI application: it runs jobs, and serves its health and its metrics only.
 
     Args:
@@ -229,7 +234,6 @@ def create_worker(settings: Settings, stopping: threading.Event | None = None) -
         SettingsError: the settings choose a database or a store that one process has for itself, or a setting of the
             provider of embeddings is not valid.
     """
-    stopping = stopping or threading.Event()
     store = Store.from_env(settings, stopping)
     if store.in_process:
         raise SettingsError(f"A worker needs a store that it shares with the gateways: set {STORE_URL_VARIABLE}")
@@ -241,7 +245,6 @@ def create_worker(settings: Settings, stopping: threading.Event | None = None) -
     keys = key_ring(settings)
     extractor = Extractor.from_settings(settings)
     knowledge = KnowledgeServices(settings, store, embeddings, extractor, Workload.OTHERS)
-    dependencies = {"settings": settings, "store": store, "database": knowledge.database}
     litestar = SERVICE.litestar(
         [health, *probe_routes(store, knowledge.database)],
         settings,
@@ -249,10 +252,7 @@ def create_worker(settings: Settings, stopping: threading.Event | None = None) -
         keys=keys,
         tracing=SERVICE.tracing(),
         lifespan=[store.running, embeddings.running, extractor.running, knowledge.running],
-        dependencies={
-            "embedder": Provide(lambda: embeddings.default, sync_to_thread=False),
-            **{name: provided(value) for name, value in dependencies.items()},
-        },
+        dependencies=provided(embeddings, {"settings": settings, "store": store, "database": knowledge.database}),
         openapi_config=None,
     )
     return SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping)

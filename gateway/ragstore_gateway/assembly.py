@@ -120,7 +120,7 @@ class KnowledgeServices:
             self.ingestion,
             runs,
             {"web": self._fetching.kind, "upload": upload_kind(self.source_files, extractor)},
-            # A worker reaches all sources: their documents are accepted, and ingested by whom their base belongs to.
+            # A worker accepts the documents of all bases. The gateway ingests the documents of `in-memory` bases.
             begins_scheduled=workload is not Workload.IN_MEMORY,
         )
         self.conversations = Conversations(self.database, settings)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from litestar import Litestar
@@ -19,6 +19,7 @@ from prometheus_client import Info
 from ragstore import __version__
 from ragstore.api import parameters
 from ragstore.api.access import AccessLimits
+from ragstore.api.access import StoreRights as StoreRights
 from ragstore.api.decode_documents import DocumentsDecoder
 from ragstore.api.media_types import NegotiatedResponse
 from ragstore.api.openapi import document as openapi
@@ -61,7 +62,7 @@ from ragstore.store.deadline import DeadlineStore
 from ragstore.store.embedding_memory import EmbeddingMemory
 from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.index_sampling import IndexSamplingStore
-from ragstore.store.key_scope import STORE_KEYS, Role, StoreScope, embedded_objection
+from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
 from ragstore.store.listing_cache import ListingCacheStore
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
@@ -243,18 +244,6 @@ def key_ring(settings: Settings) -> KeyRing[StoreScope] | None:
     return KeyRing(settings.keys_file, STORE_KEYS)
 
 
-class StoreRights(NamedTuple):
-    """The rights of a key in the store.
-
-    Attributes:
-        role: what it may do.
-        collections: patterns of the collections that exist for it; None for all.
-    """
-
-    role: Role
-    collections: tuple[str, ...] | None
-
-
 @dataclass(frozen=True)
 class InProcessStore:
     """The store for a process that is another service.
@@ -305,7 +294,7 @@ def in_process(settings: Settings, stopping: threading.Event) -> InProcessStore:
 
     def rights_of(key_name: str) -> StoreRights | None:
         key = None if keys is None else keys.find_by_name(key_name)
-        return None if key is None or key.scope is None else StoreRights(key.scope.role, key.scope.collections)
+        return None if key is None or key.scope is None else StoreRights.of(key.scope)
 
     async def trusted(scope: Scope, receive: Receive, send: Send) -> None:
         scope[TRUSTED] = True  # type: ignore[typeddict-unknown-key]  # not of ASGI

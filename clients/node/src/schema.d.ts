@@ -819,7 +819,7 @@ export interface components {
             /** @description Its name in the file of keys. */
             name: string;
             /** @description Absent if it has no rights in the store. */
-            store?: components["schemas"]["StoreAccess"];
+            store?: components["schemas"]["StoreRights"];
         };
         /**
          * Match
@@ -1140,10 +1140,10 @@ export interface components {
             };
         };
         /**
-         * StoreAccess
+         * StoreRights
          * @description The rights of a key in the store.
          */
-        StoreAccess: {
+        StoreRights: {
             /**
              * @description Each role includes those before it.
              * @enum {unknown}

@@ -109,13 +109,9 @@ def _key_access(request: Request[Any, Any, Any], store: Store) -> KeyAccess | No
     in_store = store.rights_of(key.name)
     return KeyAccess(
         key.name,
-        UNSET if own is None else GatewayRights(own.role, _patterns(own.bases)),
-        UNSET if in_store is None else StoreRights(in_store.role, _patterns(in_store.collections)),
+        UNSET if own is None else GatewayRights(own.role, UNSET if own.bases is None else [*own.bases]),
+        UNSET if in_store is None else StoreRights(in_store.role, in_store.collections),
     )
-
-
-def _patterns(patterns: tuple[str, ...] | None) -> list[str] | UnsetType:
-    return UNSET if patterns is None else [*patterns]
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
@@ -10,17 +10,9 @@ from litestar.params import SkipValidation
 from msgspec import Meta, Struct
 
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.page.routes import PAGE_RESPONSE, at_root
+from ragstore.kit.page.routes import PAGE_RESPONSE, at_root, links_of
 from ragstore_gateway import __version__
 from ragstore_gateway.settings import Settings
-
-LINKS: Final = {
-    "documentation": "/docs",
-    "openapi": "/openapi.json",
-    "access": "/access",
-    "health": "/health",
-    "metrics": "/metrics",
-}
 
 
 class GatewayInfo(Struct, frozen=True):
@@ -44,5 +36,5 @@ def describe(
     request: Request[Any, Any, Any], settings: SkipValidation[NamedDependency[Settings]]
 ) -> Response[GatewayInfo]:
     """Name, version and links. A browser is redirected to the page, if the gateway has one."""
-    links = {**LINKS, "page": "/ui/"} if settings.ui else LINKS
-    return at_root(request, GatewayInfo("ragstore-gateway", __version__, links), has_page=settings.ui)
+    info = GatewayInfo("ragstore-gateway", __version__, links_of(has_page=settings.ui))
+    return at_root(request, info, has_page=settings.ui)

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ragstore.store.key_scope import Role
+from ragstore.store.key_scope import Role, StoreScope
 
 
-class StoreAccess(Struct, frozen=True, omit_defaults=True):
+class StoreRights(Struct, frozen=True, omit_defaults=True):
     """The rights of a key in the store."""
 
     role: Annotated[Role, Meta(description="Each role includes those before it.")]
@@ -17,12 +17,17 @@ class StoreAccess(Struct, frozen=True, omit_defaults=True):
         list[str] | UnsetType, Meta(description="Patterns of the collections that exist for it; all when absent.")
     ] = UNSET
 
+    @classmethod
+    def of(cls, scope: StoreScope) -> StoreRights:
+        """The rights that a scope gives."""
+        return cls(scope.role, UNSET if scope.collections is None else [*scope.collections])
+
 
 class KeyAccess(Struct, frozen=True, omit_defaults=True):
     """The key of a request."""
 
     name: Annotated[str, Meta(description="Its name in the file of keys.")]
-    store: Annotated[StoreAccess | UnsetType, Meta(description="Absent if it has no rights in the store.")] = UNSET
+    store: Annotated[StoreRights | UnsetType, Meta(description="Absent if it has no rights in the store.")] = UNSET
 
 
 class AccessLimits(Struct, frozen=True, rename="camel"):

@@ -10,7 +10,7 @@ from litestar.params import SkipValidation
 from msgspec import UNSET
 
 from ragstore import __version__
-from ragstore.api.access import Access, AccessLimits, KeyAccess, StoreAccess
+from ragstore.api.access import Access, AccessLimits, KeyAccess, StoreRights
 from ragstore.kit.auth.keys import Key, KeyRing
 from ragstore.kit.auth.roles import KEY_OPTIONAL
 from ragstore.store.key_scope import StoreScope
@@ -46,7 +46,4 @@ def access(
 def _of_key(key: Key[StoreScope] | None) -> KeyAccess | None:
     if key is None:
         return None
-    if key.scope is None:
-        return KeyAccess(key.name)
-    patterns = key.scope.collections
-    return KeyAccess(key.name, StoreAccess(key.scope.role, UNSET if patterns is None else [*patterns]))
+    return KeyAccess(key.name, UNSET if key.scope is None else StoreRights.of(key.scope))

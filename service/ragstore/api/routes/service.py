@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
@@ -20,17 +20,8 @@ from ragstore.kit.auth.keys import Key
 from ragstore.kit.auth.roles import PUBLIC
 from ragstore.kit.docs.document import served_document
 from ragstore.kit.health import failure
-from ragstore.kit.page.routes import PAGE_RESPONSE, at_root
+from ragstore.kit.page.routes import PAGE_RESPONSE, at_root, links_of
 from ragstore.store.key_scope import StoreScope
-
-LINKS: Final = {
-    "documentation": "/docs",
-    "openapi": "/openapi.json",
-    "access": "/access",
-    "health": "/health",
-    "metrics": "/metrics",
-    "collections": "/collections",
-}
 
 
 @get(
@@ -44,8 +35,8 @@ LINKS: Final = {
 )
 def describe(request: Request[Any, Any, Any], has_page: NamedDependency[bool]) -> Response[ServiceInfo]:
     """Name, version and links. A browser is redirected to the page, if the service has one."""
-    links = {**LINKS, "page": "/ui/"} if has_page else LINKS
-    return at_root(request, ServiceInfo("ragstore", __version__, links), has_page=has_page)
+    info = ServiceInfo("ragstore", __version__, links_of(has_page=has_page, collections="/collections"))
+    return at_root(request, info, has_page=has_page)
 
 
 @get(

@@ -19,6 +19,15 @@ T = TypeVar("T")
 
 HTML: Final = "text/html"
 
+LINKS: Final = {
+    "documentation": "/docs",
+    "openapi": "/openapi.json",
+    "access": "/access",
+    "health": "/health",
+    "metrics": "/metrics",
+}
+"""Paths that each service has."""
+
 HEADERS: Final = {
     "Content-Security-Policy": WEB_PAGE,
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -62,6 +71,16 @@ def file(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes
 def page_router() -> Router:
     """The routes of the page."""
     return Router("/ui", route_handlers=[index, file], include_in_schema=False, opt=PUBLIC)
+
+
+def links_of(*, has_page: bool, **others: str) -> dict[str, str]:
+    """The links of a service, by name.
+
+    Args:
+        has_page: whether the service has the page.
+        others: paths that only this service has, by name.
+    """
+    return {**LINKS, **others, **({"page": "/ui/"} if has_page else {})}
 
 
 def at_root(request: Request[Any, Any, Any], info: T, *, has_page: bool) -> Response[T]:
