@@ -168,7 +168,8 @@ page-check: page/node_modules/.package-lock.json ## check the types of the web p
 .PHONY: page-test
 page-test: $(VENV)/dev.stamp $(PAGE_VENV)/page.stamp page/node_modules/.package-lock.json ## test the web page in Chromium, against real services; skipped without Chromium
 	@if command -v $(CHROMIUM) > /dev/null; then \
-		SCREENS=$(SCREENS) CHROMIUM=$$(command -v $(CHROMIUM)) PAGE_DRIVER=$$(echo $(abspath $(PAGE_VENV))/lib/python*/site-packages) $(BIN)/pytest tests/page $(PAGE); \
+		export SCREENS=$(SCREENS) CHROMIUM=$$(command -v $(CHROMIUM)) PAGE_DRIVER=$$(echo $(abspath $(PAGE_VENV))/lib/python*/site-packages); \
+		$(BIN)/pytest tests/page $(PAGE)$(if $(filter 2,$(ATTEMPTS)), || { test $$? -eq 1 && $(RETEST) tests/page; }); \
 	else \
 		echo "$(CHROMIUM) not found: skipping the tests of the web page (Debian's package chromium has it)"; \
 	fi
