@@ -72,7 +72,8 @@ class Tab:
 
     def see(self, text: str) -> None:
         """Wait until a text is shown."""
-        self.page.get_by_text(text).first.wait_for()
+        # A narrow window has the list hidden behind the panel, with the same texts.
+        self.page.get_by_text(text).filter(visible=True).first.wait_for()
 
     def text(self) -> str:
         """The text of the page, as it is shown."""
