@@ -249,13 +249,16 @@ format: $(VENV)/dev.stamp ## format the code and fix lint findings
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-.PHONY: check
-check: $(VENV)/dev.stamp node_modules/.package-lock.json node-check page-check deploy-check docs ## check formatting, lint, types, imports, the OpenAPI document, deployment, pages
+.PHONY: lint
+lint: $(VENV)/dev.stamp ## check formatting, lint, imports and comments: a few seconds
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m scripts.check_style
+
+.PHONY: check
+check: lint node_modules/.package-lock.json node-check page-check deploy-check docs ## check formatting, lint, types, imports, the OpenAPI document, deployment, pages
+	$(BIN)/mypy
 	$(BIN)/python -m scripts.generate_sync_client --check
 	$(BIN)/python -m scripts.container_memory --check
 	$(BIN)/ragstore openapi | diff -u openapi/openapi.json - || { echo "openapi/openapi.json is out of date: make generate"; exit 1; }

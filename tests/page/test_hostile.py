@@ -88,7 +88,7 @@ def harmless(tab: Tab) -> bool:
 
 
 def laid_out(panel: Any, text: str) -> str:
-    """What a panel shows when it has a text. The browser lays out blocks of texts in a later frame."""
+    """Wait until a panel shows a text, and return all of its text. The browser lays out long texts in a later frame."""
     eventually(lambda: text in panel.inner_text())
     return str(panel.inner_text())
 

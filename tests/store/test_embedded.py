@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -204,14 +205,15 @@ async def test_the_process_ends_when_its_parent_is_killed_and_leaves_the_folder_
 async def test_a_process_that_dies_with_cancelled_calls_leaks_no_thread_and_no_file(tmp_path: Path, name: str) -> None:
     others = _children()
 
-    def held() -> tuple[int, int]:
-        return len([one for one in threading.enumerate() if one.name == "QueueFeederThread"]), len(
-            os.listdir("/proc/self/fd")
-        )
+    def held() -> Counter[str]:
+        threads = [one for one in threading.enumerate() if one.name == "QueueFeederThread"]
+        return Counter(threads=len(threads), files=len(os.listdir("/proc/self/fd")))
 
     async with opened(tmp_path) as store:
         await _until_in_time(store.status)
         await store.create_collection(name, {}, "l2")
+        # Files of other tests may wait for the collection of garbage: they would hide a leak when they are closed here.
+        gc.collect()
         before = held()
         for _ in range(3):
             (process,) = _children() - others
@@ -229,10 +231,11 @@ async def test_a_process_that_dies_with_cancelled_calls_leaks_no_thread_and_no_f
             assert kinds <= {ChromaUnavailable, asyncio.CancelledError, int}
             await _until_in_time(store.status)
         deadline = time.monotonic() + 30
-        while held() != before and time.monotonic() < deadline:
+        while not held() <= before and time.monotonic() < deadline:
             gc.collect()
             await asyncio.sleep(0.05)
-        assert held() == before
+        # There may be fewer: another test of this process left a socket that is closed only now.
+        assert held() <= before
 
 
 async def test_calls_that_wait_for_a_hung_process_fail_when_it_is_replaced(tmp_path: Path, name: str) -> None:
