@@ -41,12 +41,10 @@ export function link(path: (string | Stored)[], query: Record<string, string | S
 
 /** Show a route. `replace` keeps the history short while a selection moves. */
 export function go(to: string, { replace = false } = {}): void {
-  if (replace) {
-    history.replaceState(null, "", to);
-    route.value = parsed(to);
-  } else {
-    location.hash = to;
-  }
+  // Not `location.hash`: its event comes later, and a key that is pressed before it would meet the route before.
+  if (replace) history.replaceState(null, "", to);
+  else history.pushState(null, "", to);
+  route.value = parsed(to);
 }
 
 /** Change some parameters of the current route. */

@@ -84,6 +84,21 @@ def test_the_open_document_follows_the_active_row(open_tab: OpenTab, store: Serv
     assert "id=handbook:00003" in unquote(tab.page.url)
 
 
+def test_keys_that_follow_each_other_at_once_move_the_panel(open_tab: OpenTab, store: Served) -> None:
+    tab = open_tab(store.url, f"#/collections/{LARGE}")
+    tab.see("handbook:00003")
+    tab.page.evaluate(
+        """async () => {
+          for (const key of ["Enter", "ArrowDown", "ArrowDown"]) {
+            document.getElementById("documents").dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+            await new Promise(queueMicrotask);
+          }
+        }"""
+    )
+
+    tab.page.get_by_role("complementary", name="Document").get_by_text("Passage 2.").first.wait_for()
+
+
 def test_a_document_is_found_by_a_filter_without_a_mouse(open_tab: OpenTab, store: Served) -> None:
     tab = open_tab(store.url)
     tab.page.get_by_role("row").nth(2).wait_for()

@@ -66,7 +66,7 @@ function bodyOf(collection: Resource<Collection>, name: Stored, tab: string): Ch
 
 function Facts({ of, name }: { of: Resource<Collection>; name: Stored | undefined }) {
   const data = of.data;
-  if (!data) return <p class="facts"> </p>;
+  if (!data) return <p class="facts" />;
   const model = data.metadata["embedding_model"];
   return (
     <p class="facts">
