@@ -86,8 +86,8 @@ class RecordedIngestion:
             LeaseLost: the lease of this process has expired.
             ServiceError: a call failed permanently, or for too long.
         """
-        await self._read_text(claimed)
         while True:
+            await self._read_text(claimed)
             await self._read_spans(claimed)
             for collection in claimed.targets:
                 if collection.id not in claimed.written and not claimed.is_unchanged:
@@ -98,6 +98,7 @@ class RecordedIngestion:
             if published.lost:
                 raise IngestionAbandoned
             if published.changed:
+                # Another content was published after this one was claimed: its own is not stored any more.
                 claimed.is_unchanged = False
             elif published.lacking:
                 claimed.targets = [*claimed.targets, *published.lacking[claimed]]

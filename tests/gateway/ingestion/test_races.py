@@ -295,6 +295,32 @@ async def test_an_interrupted_ingestion_continues_with_the_chunks_that_an_earlie
     assert sorted(passage.text for passage in passages) == ["ea", "t"]
 
 
+async def test_an_interrupted_ingestion_that_seemed_unchanged_is_ingested_when_another_content_is_published_before_it(
+    knowledge: Knowledge,
+) -> None:
+    base = await knowledge.base("seemingly unchanged", storeType="in-memory")
+    documents = Documents(knowledge.database, Acceptance(10, 1000))
+    process = IngestingProcess(knowledge)
+    await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", ""))
+    await process.pipeline.run(await process.claim(base.id))
+    accepted = [
+        await documents.accept(base.id, NewContent("doc", "text/plain", content, "")) for content in (b"coffee", b"tea")
+    ]
+    await process.claim(base.id)
+    await process.end()
+    for each in [await process.claim(base.id, interrupted=True) for _ in accepted]:
+        await process.pipeline.run(each)
+
+    states = [(await documents.ingestion(base.id, each.id)).state for each in accepted]
+    assert states == ["completed", "completed"]
+    collection = await knowledge.collections.active(base.id)
+    assert collection is not None
+    passages = await knowledge.collections.open(collection).search(
+        np.ones(collection.dimension or 0, dtype=np.float32), 10
+    )
+    assert "tea" in [passage.text for passage in passages]
+
+
 async def test_an_ingestion_continues_with_the_vectors_that_an_earlier_version_has_recorded(
     knowledge: Knowledge,
 ) -> None:
