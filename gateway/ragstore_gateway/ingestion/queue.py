@@ -32,6 +32,7 @@ from ragstore_gateway.ingestion.tables import (
 from ragstore_gateway.ingestion.transactions import (
     BASE_DELETED,
     DOCUMENT_DELETED,
+    COMPLETED,
     FAILED,
     INGEST,
     PENDING,
@@ -238,6 +239,11 @@ class IngestionQueue:
         kept = [each for each in claimed if each.row.kind == REINDEX or each.content is None]
         if kept:
             await self._add_kept(session, kept)
+        for each in kept:
+            if each.row.kind == REINDEX and each.extracted is None:
+                # Its text was removed when a later content became visible, which the collections of the base have.
+                await end_ingestion(session, each.row, COMPLETED)
+                claimed.remove(each)
         return claimed
 
     async def _add_kept(self, session: AsyncSession, claimed: Sequence[ClaimedDocument]) -> None:

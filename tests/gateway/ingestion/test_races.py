@@ -321,6 +321,36 @@ async def test_an_interrupted_ingestion_that_seemed_unchanged_is_ingested_when_a
     assert "tea" in [passage.text for passage in passages]
 
 
+@pytest.mark.parametrize("interrupted", [True, False])
+async def test_the_re_indexing_of_a_content_ends_when_it_was_replaced_before(
+    knowledge: Knowledge, interrupted: bool
+) -> None:
+    base = await knowledge.base("replaced", storeType="in-memory")
+    documents = Documents(knowledge.database, Acceptance(10, 1000))
+    process = IngestingProcess(knowledge)
+    await documents.accept(base.id, NewContent("doc", "text/plain", b"tea", ""))
+    await process.pipeline.run(await process.claim(base.id))
+    await knowledge.bases.update(base.id, 1, msgspec.structs.replace(base.body, chunk_size=77))
+    if interrupted:
+        await process.claim(base.id)
+        await process.end()
+    replaced = await documents.accept(base.id, NewContent("doc", "text/plain", b"coffee", ""))
+    async with knowledge.database.session() as session:
+        query = sa.select(IngestionRow).where(IngestionRow.kind == "reindex")
+        reindexing = (await session.scalars(query)).one()
+        # The process that replaces the content claims nothing else.
+        reindexing.owner = reindexing.owner or "other"
+    (claimed,) = await process.claim(base.id)
+    await process.pipeline.run([claimed])
+    async with knowledge.database.session() as session:
+        await session.execute(sa.update(IngestionRow).where(IngestionRow.id == reindexing.id).values(owner=""))
+
+    assert (await documents.ingestion(base.id, replaced.id)).state == "completed"
+    assert await process.claim(base.id, interrupted=interrupted) == []
+    async with knowledge.database.reading() as session:
+        assert (await session.get_one(IngestionRow, reindexing.id)).state == "completed"
+
+
 async def test_an_ingestion_continues_with_the_vectors_that_an_earlier_version_has_recorded(
     knowledge: Knowledge,
 ) -> None:
