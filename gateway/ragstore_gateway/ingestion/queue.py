@@ -31,8 +31,8 @@ from ragstore_gateway.ingestion.tables import (
 )
 from ragstore_gateway.ingestion.transactions import (
     BASE_DELETED,
-    DOCUMENT_DELETED,
     COMPLETED,
+    DOCUMENT_DELETED,
     FAILED,
     INGEST,
     PENDING,
