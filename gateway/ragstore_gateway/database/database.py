@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import upgrade
+from ragstore_gateway.database.sqlite_driver import SqliteConnection
 from ragstore_gateway.errors import DatabaseUnavailable, InsufficientStorage
 from ragstore_gateway.settings import Settings
 
@@ -227,7 +229,7 @@ def create_engine(url: URL, *, migrating: bool = False) -> AsyncEngine:
     if url.get_backend_name() == "postgresql":
         arguments = {"connect_timeout": CONNECT_SECONDS, "application_name": "ragstore-gateway"}
         return create_async_engine(url, pool_pre_ping=True, connect_args=arguments, **options)
-    engine = create_async_engine(url, connect_args={"timeout": BUSY_SECONDS}, **options)
+    engine = create_async_engine(url, async_creator=partial(_connect_sqlite, str(url.database)), **options)
     event.listen(engine.sync_engine, "connect", _configure_sqlite(foreign_keys=not migrating))
     event.listen(engine.sync_engine, "begin", _begin_sqlite)
     return engine
@@ -237,6 +239,12 @@ def _watching(path: str) -> sqlite3.Connection:
     """A connection that only looks whether other connections have written."""
     uri = f"{Path(path).resolve().as_uri()}?mode=ro"
     return sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+
+
+async def _connect_sqlite(path: str) -> SqliteConnection:
+    connection = SqliteConnection(path, BUSY_SECONDS)
+    await connection
+    return connection
 
 
 def _configure_sqlite(*, foreign_keys: bool) -> Any:
@@ -265,8 +273,12 @@ def _lower(text: object) -> object:
 def _begin_sqlite(connection: Connection) -> None:
     # A transaction that reads first and then writes fails when another one has written meanwhile, without waiting.
     write = connection.get_execution_options().get(_WRITE, True)
-    if write is not None:  # a checkpoint is no part of a transaction
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    if write:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    elif write is False:  # a checkpoint, which is None, is no part of a transaction
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, SqliteConnection)  # noqa: S101  # `create_engine` has chosen it
+        driver.begin_later()
 
 
 @contextmanager

@@ -1,0 +1,141 @@
+"""The connection to SQLite: calls of its thread, long results, and transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import CursorResult, text
+
+from ragstore_gateway.database.database import FILE, Database
+from ragstore_gateway.database.sqlite_driver import FIRST_ROWS, SqliteConnection
+from ragstore_gateway.settings import Settings
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    """A database with a table of numbers."""
+    database = Database.from_settings(Settings(data_path=str(tmp_path)))
+    async with database.running():
+        async with database.session() as session:
+            await session.execute(text("CREATE TABLE number (value INTEGER)"))
+            rows = [{"value": value} for value in range(2 * FIRST_ROWS + 1)]
+            await session.execute(text("INSERT INTO number VALUES (:value)"), rows)
+        yield database
+
+
+@pytest.fixture
+async def connection(tmp_path: Path) -> AsyncIterator[SqliteConnection]:
+    """A connection."""
+    connection = SqliteConnection(str(tmp_path / FILE), 1.0)
+    await connection
+    yield connection
+    await connection.close()
+
+
+async def test_a_session_that_reads_calls_the_thread_once_for_its_statement_and_once_for_its_end(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+    execute = SqliteConnection._execute
+
+    async def counted(self: SqliteConnection, function: Any, *arguments: Any, **options: Any) -> Any:
+        calls.append(function)
+        return await execute(self, function, *arguments, **options)  # type: ignore[no-untyped-call]  # aiosqlite's
+
+    monkeypatch.setattr(SqliteConnection, "_execute", counted)
+    async with database.reading() as session:
+        await session.scalars(text("SELECT value FROM number LIMIT 5"))
+    assert len(calls) == 2
+
+    calls.clear()
+    async with database.reading():
+        pass
+    assert calls == []
+
+
+async def test_a_result_has_all_rows(database: Database) -> None:
+    async with database.reading() as session:
+        for count in (0, 1, FIRST_ROWS - 1, FIRST_ROWS, FIRST_ROWS + 1, 2 * FIRST_ROWS, 2 * FIRST_ROWS + 1):
+            query = text("SELECT value FROM number ORDER BY value LIMIT :count")
+            assert list(await session.scalars(query, {"count": count})) == list(range(count))
+
+
+async def test_a_stream_has_all_rows(database: Database) -> None:
+    async with database.reading() as session:
+        stream = await session.stream_scalars(text("SELECT value FROM number ORDER BY value"))
+        found = [value async for part in stream.partitions(300) for value in part]
+    assert found == list(range(2 * FIRST_ROWS + 1))
+
+
+async def test_a_statement_that_changes_rows_and_returns_them_counts_them(database: Database) -> None:
+    async with database.session() as session:
+        change = await session.execute(text("UPDATE number SET value = value + 1 RETURNING value"))
+        assert len(change.all()) == 2 * FIRST_ROWS + 1
+        removed = await session.execute(text("DELETE FROM number WHERE value <= 10"))
+        assert isinstance(removed, CursorResult)
+        assert removed.rowcount == 10
+
+
+async def test_a_session_that_reads_sees_one_state(database: Database) -> None:
+    count = text("SELECT count(*) FROM number")
+    async with database.reading() as session:
+        before = await session.scalar(count)
+        async with database.session() as writing:
+            await writing.execute(text("DELETE FROM number"))
+        assert await session.scalar(count) == before
+    async with database.reading() as session:
+        assert await session.scalar(count) == 0
+
+
+async def test_a_statement_that_fails_leaves_the_transaction_usable_until_its_end(database: Database) -> None:
+    async with database.session() as session:
+        async with session.begin_nested():
+            await session.execute(text("DELETE FROM number WHERE value = 0"))
+        with pytest.raises(Exception, match="no such column"):
+            async with session.begin_nested():
+                await session.execute(text("SELECT unknown FROM number"))
+        assert await session.scalar(text("SELECT min(value) FROM number")) == 1
+
+
+async def test_a_statement_that_is_cancelled_changes_nothing(database: Database) -> None:
+    slow = (
+        "WITH RECURSIVE counted(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 1000000) "
+        "INSERT INTO number SELECT n FROM counted"
+    )
+
+    async def write() -> None:
+        async with database.session() as session:
+            await session.execute(text(slow))
+
+    task = asyncio.create_task(write())
+    await asyncio.sleep(0.05)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with database.session() as session:
+        assert await session.scalar(text("SELECT count(*) FROM number")) == 2 * FIRST_ROWS + 1
+
+
+async def test_a_transaction_that_began_with_its_first_statement_is_rolled_back(connection: SqliteConnection) -> None:
+    connection.begin_later()
+    await connection.cursor().execute("CREATE TABLE lost (value INTEGER)")
+    assert connection.in_transaction
+    await connection.rollback()
+    assert not connection.in_transaction
+    cursor = await connection.cursor().execute("SELECT count(*) FROM sqlite_schema")
+    assert await cursor.fetchall() == [(0,)]
+
+
+async def test_the_rows_that_are_left_are_forgotten_when_a_cursor_is_closed(database: Database) -> None:
+    async with database.session() as session:
+        raw = await (await session.connection()).get_raw_connection()
+        driver = raw.driver_connection
+        assert isinstance(driver, SqliteConnection)
+        cursor = await driver.cursor().execute("SELECT value FROM number ORDER BY value")
+        assert await cursor.fetchmany(2) == [(0,), (1,)]
+        await cursor.close()
+        assert await cursor.fetchall() == []
