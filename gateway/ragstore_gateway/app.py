@@ -44,6 +44,8 @@ from ragstore_gateway.mcp.authentication import ResourceMetadataMiddleware
 from ragstore_gateway.mcp.routes import ROUTES as MCP_ROUTES
 from ragstore_gateway.page.access import access
 from ragstore_gateway.page.description import describe
+from ragstore_gateway.responses.file_search import FileSearch
+from ragstore_gateway.responses.routes import create_response
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.secrets.vault import VaultSource
@@ -155,6 +157,9 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         "chat": chat,
         "web": web,
         "mcp": mcp,
+        "file_search": FileSearch(
+            knowledge.knowledge_bases, knowledge.vector_stores_api.search, settings.rag_token_budget
+        ),
         "stored_sources": StoredSources(knowledge.knowledge_bases, knowledge.ingestion),
         **knowledge.dependencies,
     }
@@ -168,7 +173,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             embed,
             *WEB_ROUTES,
             *MCP_ROUTES,
-            chat_routes(settings, create_embeddings_route),
+            chat_routes(settings, create_embeddings_route, create_response),
             *knowledge.routes,
             *([page_router()] if settings.ui else []),
         ],
