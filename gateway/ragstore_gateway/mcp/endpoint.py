@@ -97,11 +97,7 @@ class McpEndpoint:
         return McpCall(self, body)
 
     async def respond(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Respond to a request, until its caller leaves.
-
-        Args:
-            body: its body.
-        """
+        """Respond to a request with this body, until its caller leaves."""
         server = await self._server()
         renew_deadline(self._budget_seconds)
         key = key_of(scope)

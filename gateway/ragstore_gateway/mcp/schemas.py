@@ -171,7 +171,7 @@ class Ask(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CitedSource(Struct, frozen=True):
-    """A source that an answer cites."""
+    """A source that a reply cites."""
 
     title: Annotated[str, Meta(description="Document, and page or heading.")]
     url: str

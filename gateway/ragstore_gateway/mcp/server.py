@@ -45,7 +45,6 @@ class McpServer:
 
     Args:
         settings: the gateway's settings.
-        tools: the tools.
         bases: the knowledge bases.
         documents: the documents that exist for a caller.
 

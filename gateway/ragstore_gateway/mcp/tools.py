@@ -23,9 +23,9 @@ from ragstore_gateway.ingestion.document_metadata import filled_metadata
 from ragstore_gateway.ingestion.names import checked_name
 from ragstore_gateway.ingestion.schemas import status_of
 from ragstore_gateway.ingestion.transactions import UNFINISHED
-from ragstore_gateway.mcp.asking import Asking
 from ragstore_gateway.mcp.caller import McpCaller
 from ragstore_gateway.mcp.documents import PAGE, VisibleDocuments, permits
+from ragstore_gateway.mcp.rag_chat import RagChat
 from ragstore_gateway.mcp.resources import resource_uri
 from ragstore_gateway.mcp.schemas import (
     MAX_BASES,
@@ -74,7 +74,7 @@ class Tools:
         documents: the documents that exist for a caller.
         ingestion: ingests documents.
         retriever: searches knowledge bases.
-        asking: chats with `rag/` models.
+        rag_chat: chats with `rag/` models.
         timeout_seconds: time limit of a search.
     """
 
@@ -84,14 +84,14 @@ class Tools:
         documents: VisibleDocuments,
         ingestion: Ingestion,
         retriever: KnowledgeRetriever,
-        asking: Asking,
+        rag_chat: RagChat,
         timeout_seconds: float,
     ) -> None:
         self._bases = bases
         self._documents = documents
         self._ingestion = ingestion
         self._retriever = retriever
-        self._asking = asking
+        self._rag_chat = rag_chat
         self._timeout_seconds = timeout_seconds
 
     async def search(self, caller: McpCaller, given: Search, _: Progress) -> FoundPassages:
@@ -231,12 +231,12 @@ class Tools:
         return Remembered(base.body.name, document.name, ingestion.id, status_of(ingestion).status)
 
     async def ask(self, caller: McpCaller, given: Ask, _: Progress) -> Answer:
-        """Let a `rag/` model answer a question.
+        """Send a question to a `rag/` model.
 
         Raises:
             ServiceError: there is no reply.
         """
-        return await self._asking.ask(caller.scope, given.question, given.assistant)
+        return await self._rag_chat.reply_to(caller.scope, given.question, given.assistant)
 
 
 def _check(results: Sequence[BaseResult]) -> None:

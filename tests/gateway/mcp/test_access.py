@@ -1,4 +1,4 @@
-"""Who may do what by MCP: keys, roles, hidden bases, sessions, web pages, limits."""
+"""Access by MCP: keys, roles, hidden bases, sessions, web pages, limits."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_without_the_extra_a_request_says_how_to_install_it(monkeypatch: pytest.
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_caller_that_leaves_ends_the_work_on_its_call(agents: Agents, mode: Mode) -> None:
-    """A cancelled call closes its connection with the protocol of 2026; with the one of 2025, the end of the client."""
+    """A cancelled call closes its connection. With the protocol of 2025, the client closes it at its end."""
     received = threading.Event()
     exchanges: list[Exchange] = []
 

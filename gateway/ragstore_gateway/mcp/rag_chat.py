@@ -1,4 +1,4 @@
-"""`Asking`: a chat with a `rag/` model, for a tool."""
+"""`RagChat`: a chat with a `rag/` model, for a tool."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Completion(Struct, frozen=True):
 _decode: Final = msgspec.json.Decoder(_Completion).decode
 
 
-class Asking:
+class RagChat:
     """Sends questions to `rag/` models, as `POST /v1/chat/completions` does: with its limits, traces and ledger.
 
     Args:
@@ -53,12 +53,7 @@ class Asking:
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
 
-    @property
-    def is_possible(self) -> bool:
-        """Whether there is an upstream."""
-        return bool(self._chat.settings.upstream_url)
-
-    async def ask(self, scope: HTTPScope, question: str, assistant: str) -> Answer:
+    async def reply_to(self, scope: HTTPScope, question: str, assistant: str) -> Answer:
         """The reply to a question.
 
         Args:
@@ -103,7 +98,7 @@ class _Response:
             self._content += message["body"]
 
     def answer(self) -> Answer:
-        """The answer in it.
+        """The reply in it.
 
         Raises:
             UpstreamFailed: it is an error, or no completion.
