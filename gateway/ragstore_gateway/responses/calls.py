@@ -126,7 +126,6 @@ async def response_call(chat: Chat, scope: HTTPScope, body: bytes, search: FileS
     Args:
         chat: the parts of chat.
         scope: the request.
-        body: its body.
         search: searches vector stores.
 
     Raises:

@@ -124,7 +124,7 @@ def read_request(body: bytes) -> ResponseRequest:
         body: a JSON object.
 
     Raises:
-        InvalidRequest: it is not one, or asks for what the gateway does not do.
+        InvalidRequest: it is not one, or needs a function that the gateway does not have.
     """
     try:
         request = _decode(body)

@@ -1,4 +1,4 @@
-// What the Vercel AI SDK gets from the gateway by its default, the Responses API, with and without a search, as JSON.
+// The texts and sources that the Vercel AI SDK gets by its default, the Responses API, with and without a search, as JSON.
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, streamText } from "ai";
 
