@@ -95,7 +95,7 @@ UV ?= uv
 UV_COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" --no-emit-package ragstore --no-emit-package ragstore-client
 IMAGE_EXTRAS := --extra tracing --extra transfer
 # Without sentence-transformers, which brings PyTorch, and without multilingual, whose weights have 91 MB.
-GATEWAY_EXTRAS := --extra bedrock --extra vertex --extra office --extra qdrant --extra elasticsearch --extra mongodb
+GATEWAY_EXTRAS := --extra bedrock --extra vertex --extra office --extra qdrant --extra elasticsearch --extra mongodb --extra mcp
 
 .PHONY: lock
 lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the newest version of each

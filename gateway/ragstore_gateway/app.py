@@ -39,8 +39,13 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.health import health, probe_routes
 from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
+from ragstore_gateway.mcp.assembly import create_mcp
+from ragstore_gateway.mcp.authentication import ResourceMetadataMiddleware
+from ragstore_gateway.mcp.routes import ROUTES as MCP_ROUTES
 from ragstore_gateway.page.access import access
 from ragstore_gateway.page.description import describe
+from ragstore_gateway.responses.file_search import FileSearch
+from ragstore_gateway.responses.routes import create_response
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.secrets.vault import VaultSource
@@ -140,6 +145,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     workload = Workload.IN_MEMORY if settings.ingestion_workers else Workload.ALL
     knowledge = KnowledgeServices(settings, store, embeddings, extractor, workload)
     chat = Chat(settings, knowledge.retrieval.plain_models, knowledge.retrieval.models, keys)
+    mcp = create_mcp(settings, chat, knowledge.knowledge_bases, knowledge.ingestion, knowledge.retrieval.retriever)
     web = Web(settings, chat, extractor, embeddings.default)
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     dependencies = {
@@ -150,6 +156,10 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         "extractor": extractor,
         "chat": chat,
         "web": web,
+        "mcp": mcp,
+        "file_search": FileSearch(
+            knowledge.knowledge_bases, knowledge.vector_stores_api.search, settings.rag_token_budget
+        ),
         "stored_sources": StoredSources(knowledge.knowledge_bases, knowledge.ingestion),
         **knowledge.dependencies,
     }
@@ -162,7 +172,8 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             openapi.openapi_document,
             embed,
             *WEB_ROUTES,
-            chat_routes(settings, create_embeddings_route),
+            *MCP_ROUTES,
+            chat_routes(settings, create_embeddings_route, create_response),
             *knowledge.routes,
             *([page_router()] if settings.ui else []),
         ],
@@ -178,6 +189,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             knowledge.running,
             chat.running,
             web.running,
+            mcp.running,
         ],
         dependencies=provided(embeddings, dependencies),
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
@@ -216,7 +228,7 @@ def create_app(settings: Settings, stopping: threading.Event | None = None) -> A
     _log.info("embedding model", model=default.name, dimension=default.dimension, limits=limits)
     litestar = create_litestar(settings, store, embeddings)
     wrapped = SERVICE.wrapped(AllowHeaderMiddleware(litestar), settings, stopping)
-    return store.mounted(OpenAIErrorsMiddleware(wrapped))
+    return store.mounted(ResourceMetadataMiddleware(OpenAIErrorsMiddleware(wrapped), settings))
 
 
 def create_worker(settings: Settings, stopping: threading.Event) -> ASGIApp:

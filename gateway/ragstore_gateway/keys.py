@@ -39,6 +39,9 @@ class GatewayScope(KeyScope, frozen=True, kw_only=True, omit_defaults=True, forb
     ] = None
 
 
+GatewayKey: TypeAlias = Key[GatewayScope]
+"""A key of a request."""
+
 GATEWAY_KEYS: Final = KeyFormat("gateway", GatewayScope)
 
 READER: Final = requires("reader")
@@ -51,13 +54,13 @@ def _patterns(patterns: tuple[str, ...]) -> NamePatterns:
     return NamePatterns(patterns)
 
 
-def key_of(scope: Scope) -> Key[GatewayScope] | None:
+def key_of(scope: Scope) -> GatewayKey | None:
     """The key of a request; None without keys.
 
     Args:
         scope: the request.
     """
-    key: Key[GatewayScope] | None = scope.get("user")
+    key: GatewayKey | None = scope.get("user")
     return key
 
 
@@ -81,3 +84,13 @@ def visible_bases(scope: Scope) -> NamePatterns:
     if key is None or key.scope is None or key.scope.bases is None:
         return ALL_NAMES
     return _patterns(key.scope.bases)
+
+
+def may_write(scope: Scope) -> bool:
+    """Whether a request may write documents: its key is a writer's, or there are no keys.
+
+    Args:
+        scope: the request.
+    """
+    key = key_of(scope)
+    return key is None or (key.scope is not None and key.scope.role != "reader")

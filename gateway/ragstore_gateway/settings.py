@@ -164,6 +164,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         retention_days: how long contexts of conversations are kept.
         audit_required: whether a chat with an assistant waits until its entry is in the audit ledger, and is 503 if it
             cannot be written. Otherwise the entry is written in the background.
+        mcp_write: whether agents may store texts by the tool `remember` of [MCP](mcp.md), if their key is a writer's.
         ui: whether [the page](page.md) is served at `/ui/`.
     """
 
@@ -253,6 +254,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     keep_contexts: bool = False
     retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
     audit_required: bool = False
+    mcp_write: bool = False
     ui: bool = True
 
     @property

@@ -71,6 +71,9 @@ LARGE: Final[Mapping[str, Make]] = {
     "POST /embed": lambda _: RawRequest("POST", "/embed", _texts("inputs")),
     "POST /v1/embeddings": lambda _: RawRequest("POST", "/v1/embeddings", _texts("input", model="wordllama")),
     "POST /v1/chat/completions": _chat(stream=True, question="Who services the boiler?"),
+    "POST /v1/responses": lambda _: _json(
+        "POST", "/v1/responses", {"model": f"rag/{'m' * 252}", "input": "boiler " * 100_000, "stream": True}
+    ),
     "POST /extract": lambda gateway: _json("POST", "/extract", {"urls": gateway.pages()}),
     "POST /summarize": lambda gateway: _json("POST", "/summarize", {"urls": gateway.pages()}),
     "POST /ragstore/rags/{id}/ingest": lambda gateway: RawRequest(

@@ -36,13 +36,22 @@ def caller_of(scope: Scope, fields: Mapping[str, Raw], settings: Settings) -> Ca
         "" if request is None else request.request_id,
         read_id(scope["headers"], fields.get("metadata")),
         visible_bases(scope),
-        settings.public_url.rstrip("/") or _origin(scope),
+        origin_of(scope, settings),
         read_session(scope["headers"], key_name, settings.session_from, session),
         user,
     )
 
 
-def _origin(scope: Scope) -> str:
-    """Scheme and host of a request; empty without a host, or with one that no address has."""
+def origin_of(scope: Scope, settings: Settings) -> str:
+    """Scheme and host of the gateway, as the sender of a request reaches it.
+
+    Args:
+        scope: the request.
+
+    Returns:
+        Both; empty if the request has no host, or one that no address has.
+    """
+    if settings.public_url:
+        return settings.public_url.rstrip("/")
     host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
     return f"{scope['scheme']}://{host}" if _HOST.fullmatch(host) else ""

@@ -55,11 +55,11 @@ RESIZED: Final = frozenset({b"content-length", b"content-encoding"})
 """Headers of a response that a changed body makes wrong."""
 
 RAG_ELSEWHERE: Final = (
-    "Only POST /v1/chat/completions serves models whose names begin with rag/: send the request there, or name a model "
-    "of the upstream without the prefix"
+    "Only POST /v1/chat/completions and POST /v1/responses serve models whose names begin with rag/: send the request "
+    "there, or name a model of the upstream without the prefix"
 )
 NO_FILE_SEARCH: Final = (
-    "The gateway has no tool file_search: use a model whose name begins with rag/ in POST /v1/chat/completions, or "
+    "This path has no tool file_search: use it in POST /v1/responses, or use a model whose name begins with rag/, or "
     "POST /v1/vector_stores/{vector_store_id}/search"
 )
 
@@ -226,25 +226,25 @@ class RagCall(Call):
         headers = self.headers(scope)
         # The response is changed, so it must be readable.
         headers["Accept-Encoding"] = "identity"
-        body, added = await self._augmented(scope, headers)
+        body, added = await self.augmented(scope, headers)
         response = await self.send(headers, body, cost, decompress=True)
         # The response may take long, and the upstream has the copies now.
         del body
         give_back(self._copied_bytes)
-        await self._relay(response, added, scope, send, watch, cost)
+        await self.relay(response, added, scope, send, watch, cost)
 
     @property
     def _copied_bytes(self) -> int:
         """Number of bytes of the copies that are made of a large body."""
         return REQUEST_COPIES * len(self.body) if len(self.body) > FREE_BYTES else 0
 
-    async def _augmented(self, scope: Scope, headers: CIMultiDict[str]) -> tuple[bytes, Augmentation]:
+    async def augmented(self, scope: Scope, headers: CIMultiDict[str]) -> tuple[bytes, Augmentation]:
         """The body for the upstream, and what was added to it, without the messages."""
         await reserve(self._copied_bytes)
         if self._copied_bytes:
             # The head was read just before, and each reading of a large body takes its time.
             await rest()
-        steps = self._read()
+        steps = self.read()
         fields, conversation = await self.chat.slices.run(steps) if self._copied_bytes else run_whole(steps)
         # A list of sources behind it would make JSON unreadable.
         self._is_json_requested = _requests_json(fields.get("response_format"))
@@ -268,7 +268,7 @@ class RagCall(Call):
             await rest()
         return write_object(fields), replace(added, messages=None)
 
-    def _read(self) -> Generator[None, None, tuple[dict[str, Raw], Conversation | None]]:
+    def read(self) -> Generator[None, None, tuple[dict[str, Raw], Conversation | None]]:
         """The fields of the body and the question in it, in steps.
 
         Raises:
@@ -284,7 +284,7 @@ class RagCall(Call):
         yield
         return fields, (yield from read_conversation(fields.get("messages")))
 
-    async def _relay(
+    async def relay(
         self,
         response: aiohttp.ClientResponse,
         added: Augmentation,
@@ -293,6 +293,13 @@ class RagCall(Call):
         watch: CallerWatch,
         cost: RequestCost,
     ) -> None:
+        """Send the upstream's response, changed.
+
+        Args:
+            added: what retrieval has added to the request.
+            watch: the watch of the caller's connection.
+            cost: counts the response.
+        """
         settings = self.chat.settings
         streams = is_event_stream(response)
         changes = response.status == HTTPStatus.OK and (streams or response.content_type == "application/json")

@@ -34,7 +34,7 @@ from ragstore_gateway.settings import Settings
 
 ChatDependency = SkipValidation[NamedDependency[Chat]]
 
-INFERENCE: Final = ("completions", "responses", "messages", "moderations", "rerank")
+INFERENCE: Final = ("completions", "messages", "moderations", "rerank")
 """Calls of the upstream that a reader may make, beside chat: each computes something for its caller only."""
 
 INFERENCE_FOLDERS: Final = ("audio", "images")
@@ -218,7 +218,7 @@ def chat_routes(settings: Settings, *others_below_v1: ControllerRouterHandler) -
     """
     # Litestar's routing does not go back from a known first segment, so each has its own paths.
     inference = [*INFERENCE, *(f"{folder}/{_BELOW}" for folder in INFERENCE_FOLDERS)]
-    below = ["", "chat/", "chat/completions/", "embeddings/", *(f"{name}/" for name in INFERENCE)]
+    below = ["", "chat/", "chat/completions/", "embeddings/", "responses/", *(f"{name}/" for name in INFERENCE)]
     return Router(
         "",
         route_handlers=[
@@ -229,7 +229,7 @@ def chat_routes(settings: Settings, *others_below_v1: ControllerRouterHandler) -
             delete_model,
             *others_below_v1,
             _proxied(READER, ("POST",), inference),
-            _proxied(ADMIN, ("GET", "PUT", "PATCH", "DELETE"), inference),
+            _proxied(ADMIN, ("GET", "PUT", "PATCH", "DELETE"), ["responses", *inference]),
             _proxied(ADMIN, ("GET", "POST", "PUT", "PATCH", "DELETE"), [f"{start}{_BELOW}" for start in below]),
         ],
         request_max_body_size=settings.chat_max_body_bytes,

@@ -13,7 +13,7 @@ from ragstore_gateway.chat.body import MAX_LENIENT_BYTES, Head, form_has_rag_mod
 from tests.gateway.chat.test_faults import error_of
 from tests.support.fake_upstream import FakeUpstream
 
-PATHS = ("responses", "completions", "messages", "rerank", "moderations", "images/generations", "audio/speech")
+PATHS = ("completions", "messages", "rerank", "moderations", "images/generations", "audio/speech")
 TOOL = {"type": "file_search", "vector_store_ids": ["vs_1"]}
 FUNCTION = {"type": "function", "function": {"name": "find", "description": 'Like "type": "file_search"'}}
 
@@ -30,7 +30,7 @@ def test_a_rag_model_on_another_path_is_400_and_is_not_passed_on(
 
 
 @pytest.mark.parametrize(
-    ("path", "model"), [("responses", "m"), ("chat/completions", "m"), ("chat/completions", "rag/m")]
+    ("path", "model"), [("completions", "m"), ("chat/completions", "m"), ("chat/completions", "rag/m")]
 )
 def test_the_tool_file_search_is_400_and_is_not_passed_on(
     http: httpx.Client, upstream: FakeUpstream, path: str, model: str

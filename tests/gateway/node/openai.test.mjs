@@ -29,6 +29,34 @@ test("the stream helper accumulates a message", async () => {
   assert.equal(final.choices[0].message.content, "Tea is a drink [1].");
 });
 
+test("a response of a rag model has annotations", async () => {
+  const found = await client.responses.create({ model: "rag/cited", input: messages[0].content });
+  assert.equal(found.output_text, "Hybrid search [1].");
+  assert.equal(found.output[0].content[0].annotations[0].url, "https://qdrant.tech/blog/qdrant-1-9/");
+});
+
+test("the helper of responses accumulates a stream", async () => {
+  const stream = client.responses.stream({ model: "rag/phi3-en", input: messages[0].content });
+  let deltas = "";
+  stream.on("response.output_text.delta", (event) => (deltas += event.delta));
+  const final = await stream.finalResponse();
+  assert.equal(deltas, "Tea is a drink [1].");
+  assert.equal(final.output_text, deltas);
+  assert.equal(final.output[0].content[0].annotations.length, 1);
+});
+
+test("a response searches a vector store", async () => {
+  const store = await client.vectorStores.create({ name: "node" });
+  const file = await client.files.create({ file: new File(["The latest release is blue."], "release.txt"), purpose: "assistants" });
+  await client.vectorStores.files.createAndPoll(store.id, { file_id: file.id });
+  const tools = [{ type: "file_search", vector_store_ids: [store.id], ranking_options: { score_threshold: 0 } }];
+  const found = await client.responses.create({ model: "cited", input: messages[0].content, tools });
+  assert.equal(found.output[0].type, "file_search_call");
+  assert.deepEqual(found.output[1].content[0].annotations[0], {
+    type: "file_citation", file_id: file.id, filename: "release.txt", index: 14,
+  });
+});
+
 test("models are listed, and one is found by a name with slashes", async () => {
   const names = [];
   for await (const model of await client.models.list()) names.push(model.id);

@@ -81,6 +81,14 @@ class GatewayClient:
                 return
             index += 1
 
+    async def check_access(self) -> None:
+        """Check that the gateway can be reached, and that the key may read.
+
+        Raises:
+            GatewayFailed: it cannot be reached, or the key may not.
+        """
+        await self._connection.call("GET", "/ragstore/rags/descriptors", params={"limit": 1})
+
     async def find(self, name: str, version: int = 0) -> Base:
         """A knowledge base.
 

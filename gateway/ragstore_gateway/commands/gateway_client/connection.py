@@ -51,9 +51,7 @@ class GatewayConnection:
     """
 
     def __init__(self, url: str) -> None:
-        key = os.environ.get(KEY_VARIABLE, "")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS)
+        self._http = httpx.AsyncClient(base_url=url, headers=key_headers(), timeout=TIMEOUT_SECONDS)
 
     async def __aenter__(self) -> Self:
         return self
@@ -120,6 +118,12 @@ class GatewayConnection:
                 f"The connection to the gateway at {self._http.base_url} was lost ({type(error).__name__}): the same "
                 "command tries again"
             ) from None
+
+
+def key_headers() -> dict[str, str]:
+    """The headers with the key of the environment; none without one."""
+    key = os.environ.get(KEY_VARIABLE, "")
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _params(params: Params) -> httpx.QueryParams:

@@ -37,7 +37,7 @@ def run(url: str, work: Callable[[GatewayClient], Awaitable[T]]) -> T:
         click.ClickException: it failed.
         click.UsageError: the address is none of HTTP.
     """
-    address = _address(url or os.environ.get(URL_VARIABLE, "") or DEFAULT_URL)
+    address = address_of(url)
 
     async def connected() -> T:
         async with GatewayClient(address) as gateway:
@@ -51,11 +51,20 @@ def run(url: str, work: Callable[[GatewayClient], Awaitable[T]]) -> T:
         raise click.ClickException(f"{error.filename or ''}: {error.strerror or type(error).__name__}") from None
 
 
-def _address(text: str) -> str:
+def address_of(url: str) -> str:
+    """The address of a gateway.
+
+    Args:
+        url: its address; empty for `RAGSTORE_GATEWAY_URL`, or else `DEFAULT_URL`.
+
+    Raises:
+        click.UsageError: the address is none of HTTP.
+    """
+    text = url or os.environ.get(URL_VARIABLE, "") or DEFAULT_URL
     try:
-        url = httpx.URL(text)
+        parsed = httpx.URL(text)
     except httpx.InvalidURL:
-        url = httpx.URL()
-    if url.scheme not in ("http", "https") or not url.host or (url.port or 0) > MAX_PORT:
+        parsed = httpx.URL()
+    if parsed.scheme not in ("http", "https") or not parsed.host or (parsed.port or 0) > MAX_PORT:
         raise click.UsageError(f"'{text}' is not the address of a gateway, such as {DEFAULT_URL}")
     return text

@@ -1,0 +1,30 @@
+"""The command `ragstore-gateway mcp`."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore_gateway.commands.gateway_client.client import GatewayClient
+from ragstore_gateway.commands.gateway_client.running import address_of, run, url_option
+
+
+@click.command()
+@url_option
+def mcp(url: str) -> None:
+    """Serve a gateway's tools for agents on standard input and output, for programs that start a command for them.
+
+    It speaks the Model Context Protocol, and forwards each call to /mcp of the gateway. Its key is
+    RAGSTORE_GATEWAY_API_KEY.
+    """
+    try:
+        require_extra("ragstore-gateway[mcp]", "The Model Context Protocol", "mcp")
+    except MissingExtra as error:
+        raise click.ClickException(str(error)) from None
+    run(url, GatewayClient.check_access)
+    # Only now: the SDK takes a second to load.
+    from ragstore_gateway.commands.mcp_bridge import bridge
+
+    asyncio.run(bridge(address_of(url)))

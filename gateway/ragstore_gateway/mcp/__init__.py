@@ -1,0 +1,1 @@
+"""The Model Context Protocol: agents search, read and fill knowledge bases by tools and resources."""
