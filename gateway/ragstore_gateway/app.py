@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from litestar import Litestar
@@ -20,6 +20,7 @@ from ragstore.kit.page.routes import page_router
 from ragstore.kit.query_parameters import QueryGuard
 from ragstore.kit.service import MEMORY_SHARE, Service
 from ragstore.kit.settings import SettingsError
+from ragstore.kit.tracing.spans import make_spans_by
 from ragstore.settings import URL_VARIABLE as STORE_URL_VARIABLE
 from ragstore_gateway import __version__
 from ragstore_gateway.api import openapi
@@ -55,11 +56,16 @@ from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.routes import WEB_ROUTES
 from ragstore_gateway.web.stored_sources import StoredSources
 
+if TYPE_CHECKING:
+    from ragstore.kit.tracing.tracing import Tracing
+
 BUDGET_SHARE: Final = 2 * MEMORY_SHARE
 """Half of the memory is for bodies and responses by default, and half for the processes that extract and split texts,
 the models, and documents that are ingested. With a quarter of 1 GiB as the budget, large requests ended the gateway."""
 
-SERVICE: Final = Service("ragstore_gateway", __version__, PREFIX, backend="upstream", budget_share=BUDGET_SHARE)
+SERVICE: Final = Service(
+    "ragstore_gateway", __version__, PREFIX, backend="upstream", budget_share=BUDGET_SHARE, audits_changes=True
+)
 METRICS: Final = request_metrics(SERVICE.name)
 
 _log = structlog.get_logger(__name__)
@@ -129,6 +135,13 @@ def provided(embeddings: Embeddings, values: Mapping[str, Any]) -> dict[str, Pro
     }
 
 
+def traced() -> Tracing | None:
+    """Traces, if OpenTelemetry's variables set a destination. All parts of the process make their spans by them."""
+    tracing = SERVICE.tracing()
+    make_spans_by(tracing)
+    return tracing
+
+
 def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) -> Litestar:
     """The Litestar application, without the contract of a store in this process.
 
@@ -181,7 +194,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         GATEWAY_KEYS.roles,
         keys=keys,
         middleware=[HiddenBasesMiddleware(knowledge.knowledge_bases)] if keys is not None else [],
-        tracing=SERVICE.tracing(),
+        tracing=traced(),
         lifespan=[
             store.running,
             embeddings.running,
@@ -262,7 +275,7 @@ def create_worker(settings: Settings, stopping: threading.Event) -> ASGIApp:
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
-        tracing=SERVICE.tracing(),
+        tracing=traced(),
         lifespan=[store.running, embeddings.running, extractor.running, knowledge.running],
         dependencies=provided(embeddings, {"settings": settings, "store": store, "database": knowledge.database}),
         openapi_config=None,

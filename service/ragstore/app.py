@@ -46,6 +46,7 @@ from ragstore.errors import ChromaTimeout
 from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.auth.middleware import TRUSTED
 from ragstore.kit.auth.name_patterns import NamePatterns
+from ragstore.kit.context import inner_request
 from ragstore.kit.health import health_routes
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
@@ -298,7 +299,8 @@ def in_process(settings: Settings, stopping: threading.Event) -> InProcessStore:
 
     async def trusted(scope: Scope, receive: Receive, send: Send) -> None:
         scope[TRUSTED] = True  # type: ignore[typeddict-unknown-key]  # not of ASGI
-        await routed(scope, receive, send)
+        with inner_request():
+            await routed(scope, receive, send)
 
     return InProcessStore(_wrapped(routed, settings, stopping), trusted, permits, rights_of, litestar.lifespan)
 

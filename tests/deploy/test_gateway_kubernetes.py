@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import pytest
@@ -109,3 +110,38 @@ def test_a_component_adds_the_scrape_configuration(tmp_path: Path) -> None:
     (monitor,) = [each for each in yaml.safe_load_all(render(tmp_path)) if each["kind"] == "ServiceMonitor"]
     labels = manifests()["Service"]["metadata"]["labels"].items()
     assert monitor["spec"]["selector"]["matchLabels"].items() <= labels
+
+
+@cache
+def with_tracing() -> dict[str, Manifest]:
+    """The manifests with the component of traces, by kind."""
+    if not kustomize():
+        pytest.skip("kubectl not found, or too old: the manifests cannot be rendered")
+    with TemporaryDirectory(dir=KUBERNETES) as folder:
+        overlay = {"resources": ["../gateway"], "components": ["../components/gateway-tracing"]}
+        Path(folder, "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+        found: list[Manifest] = list(yaml.safe_load_all(render(Path(folder))))
+    return {manifest["kind"]: manifest for manifest in found}
+
+
+def test_traces_may_leave_and_have_a_destination() -> None:
+    rules = with_tracing()["NetworkPolicy"]["spec"]["egress"]
+    assert [4318] in [[port["port"] for port in rule["ports"]] for rule in rules]
+    (only,) = with_tracing()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    environ = {pair["name"]: pair.get("value") for pair in only["env"]}
+    assert environ["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://otel-collector.observability.svc:4318"
+
+
+def test_the_patches_of_traces_name_what_the_gateway_has() -> None:
+    component = yaml.safe_load((KUBERNETES / "components/gateway-tracing/kustomization.yaml").read_text())
+    policy = yaml.safe_load((KUBERNETES / "gateway/networkpolicy.yaml").read_text())
+    names = [each["target"].get("name") for each in component["patches"]]
+    assert names == [policy["metadata"]["name"], None]
+    assert policy["spec"]["egress"]
+    (workload,) = yaml.safe_load_all((KUBERNETES / "gateway/workload.yaml").read_text())
+    assert workload["spec"]["template"]["spec"]["containers"][0]["env"]
+
+
+def test_names_are_resolved_also_by_a_cache_on_the_node() -> None:
+    policy = yaml.safe_load((KUBERNETES / "gateway/networkpolicy.yaml").read_text())
+    assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in [to for rule in policy["spec"]["egress"] for to in rule["to"]]

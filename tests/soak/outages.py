@@ -23,7 +23,7 @@ from tests.support.gateways import start_gateway
 from tests.support.ingestion import WAIT_SECONDS, Base, EmbeddingServer, client_of, embedding_server, until
 from tests.support.servers import Served, running
 
-RETRIED: Final = "call of an ingestion is repeated"
+RETRIED: Final = "ingestion waits"
 END_SECONDS: Final = 1800.0
 
 MANY_ATTEMPTS: Final = 3

@@ -113,6 +113,8 @@ class Call:
         chat.upstream.check()
         renew_deadline(chat.budget_seconds)
         key = key_of(scope)
+        if key is not None:
+            record_facts(key=key.name)
         # Other requests read or change what the upstream keeps.
         generates = self.method == "POST"
         with chat.cost("" if key is None else key.name, self.body, generates=generates) as cost:
@@ -249,6 +251,8 @@ class RagCall(Call):
         # A list of sources behind it would make JSON unreadable.
         self._is_json_requested = _requests_json(fields.get("response_format"))
         caller = caller_of(scope, fields, self.chat.settings)
+        if caller.conversation_id:
+            record_facts(conversation=caller.conversation_id)
         rag_model, upstream_model = await self.chat.models.find(self.head.model.removeprefix(RAG_PREFIX), headers)
         if conversation is None:
             added = rag_model.without_question(fields.get("messages"))

@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 from litestar.types import ASGIApp, ControllerRouterHandler
 
+from ragstore.kit.auth.roles import READS
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, NotFound, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
@@ -119,7 +120,7 @@ _MODELS: Final = {
 
 @post(
     "/v1/chat/completions",
-    opt={**READER, **LARGE_BODY, ERRORS: CHAT_ERRORS, OPERATION: _COMPLETION},
+    opt={**READER, **READS, **LARGE_BODY, ERRORS: CHAT_ERRORS, OPERATION: _COMPLETION},
     operation_id="createChatCompletion",
     summary="Create a chat completion",
     tags=["chat"],
@@ -228,7 +229,7 @@ def chat_routes(settings: Settings, *others_below_v1: ControllerRouterHandler) -
             list_chat_completions,
             delete_model,
             *others_below_v1,
-            _proxied(READER, ("POST",), inference),
+            _proxied({**READER, **READS}, ("POST",), inference),
             _proxied(ADMIN, ("GET", "PUT", "PATCH", "DELETE"), ["responses", *inference]),
             _proxied(ADMIN, ("GET", "POST", "PUT", "PATCH", "DELETE"), [f"{start}{_BELOW}" for start in below]),
         ],

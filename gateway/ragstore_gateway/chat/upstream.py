@@ -17,6 +17,7 @@ from yarl import URL
 
 from ragstore.kit.byte_budget import FREE_BYTES
 from ragstore.kit.context import backend_timing
+from ragstore.kit.tracing.spans import outgoing_headers, span
 from ragstore_gateway.chat.metrics import FIRST_BYTE_SECONDS, upstream_failure
 from ragstore_gateway.errors import NotConfigured, UpstreamFailed, UpstreamTimeout, UpstreamUnreachable
 from ragstore_gateway.settings import Settings, variable
@@ -108,6 +109,19 @@ class Upstream:
             UpstreamFailed: the response is not HTTP.
         """
         self.check()
+        attributes = {"server.address": URL(self._base).host or "", "http.request.method": method}
+        # The path is no attribute: it may name what an account stores.
+        with span("upstream", "client", attributes) as describe:
+            traced = headers.copy()
+            traced.update(outgoing_headers())
+            response = await self._response(method, target, traced, body, decompress=decompress)
+            describe("http.response.status_code", response.status)
+            return response
+
+    async def _response(
+        self, method: str, target: str, headers: CIMultiDict[str], body: bytes, *, decompress: bool
+    ) -> aiohttp.ClientResponse:
+        """The response with its head; see `send`."""
         session = self._session
         if session is None:
             raise UpstreamUnreachable("The gateway is stopping")

@@ -14,6 +14,7 @@ from litestar.params import PathParameter, QueryParameter
 from litestar.types import Scope
 
 from ragstore.kit.auth.name_patterns import NamePatterns
+from ragstore.kit.context import record_write
 from ragstore.kit.openapi import ERRORS, ref
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import OPERATION
@@ -244,4 +245,5 @@ class ConfigurationRoutes(Generic[T]):
 
     def _written(self, stored: Configuration[T]) -> Response[T]:
         resource = self._configurations.resource(stored.id, stored.version)
+        record_write(resource.removeprefix("/"))
         return Response(stored.body, headers={"Location": resource, "X-Resource-URI": resource})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
+from ragstore.kit.tracing.spans import span
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import upgrade
 from ragstore_gateway.database.sqlite_driver import SqliteConnection
@@ -41,6 +42,9 @@ POOL_SIZE: Final = 10
 
 DISK_FULL: Final = "53100"
 """PostgreSQL's code of a disk without room."""
+
+_AFTER_COMMIT: Final = "after_commit"
+"""Key of a session's functions that are called when its transaction is committed."""
 
 _WRITE: Final = "ragstore_write"
 """Name of the execution option of transactions that may write."""
@@ -179,9 +183,14 @@ class Database:
         if self._engine is None:
             raise DatabaseUnavailable("The database is not open")
         engine = self._engine.execution_options(**{_WRITE: write})
-        with _unavailable():
-            async with AsyncSession(engine, expire_on_commit=False) as session, session.begin():
-                yield session
+        system = "postgresql" if self.is_postgresql else "sqlite"
+        name = f"{system} {'write' if write else 'read'}"
+        with span(name, "client", {"db.system.name": system}), _unavailable():
+            async with AsyncSession(engine, expire_on_commit=False) as session:
+                async with session.begin():
+                    yield session
+                for call in session.info.get(_AFTER_COMMIT, ()):
+                    call()
 
     async def _migrate(self) -> None:
         if not self.is_postgresql:
@@ -207,6 +216,16 @@ class Database:
                 await asyncio.sleep(1)
         finally:
             await engine.dispose()
+
+
+def after_commit(session: AsyncSession, call: Callable[[], object]) -> None:
+    """Call a function when the transaction of a session is committed, and not if it is rolled back.
+
+    Args:
+        session: a session of `Database.session`.
+        call: the function. It must not raise.
+    """
+    session.info.setdefault(_AFTER_COMMIT, []).append(call)
 
 
 def create_engine(url: URL, *, migrating: bool = False) -> AsyncEngine:

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import binascii
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import aiohttp
@@ -20,6 +20,7 @@ from ragstore.kit.byte_budget import temporary_copies
 from ragstore.kit.deferred_metrics import BUCKETS
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.fair_queue import FairSemaphore
+from ragstore.kit.tracing.spans import SetAttribute, outgoing_headers, span
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
 from ragstore_gateway.embeddings.providers.provider import (
@@ -182,12 +183,25 @@ class ProviderEmbedder:
             _Retry: another attempt may succeed.
             EmbeddingFailed: none will.
         """
+        authorization = await self._provider.authorization(request)
+        with span("embedding request", "client", {"model": self.name}) as describe:
+            headers = {**outgoing_headers(), "Content-Type": "application/json", **request.headers, **authorization}
+            return await self._response(request, headers, max_bytes, count, describe)
+
+    async def _response(
+        self,
+        request: ProviderRequest,
+        headers: Mapping[str, str],
+        max_bytes: int,
+        count: Callable[[int], None],
+        describe: SetAttribute,
+    ) -> bytes:
+        """The body of the response to a request; see `_send`.
+
+        Args:
+            describe: sets attributes of the request's span.
+        """
         provider = self._provider_name
-        headers = {
-            "Content-Type": "application/json",
-            **request.headers,
-            **await self._provider.authorization(request),
-        }
         started = asyncio.get_running_loop().time()
         status = "failed"
         try:
@@ -195,6 +209,7 @@ class ProviderEmbedder:
                 URL(request.url, encoded=True), data=request.body, headers=headers, allow_redirects=False
             ) as response:
                 status = str(response.status)
+                describe("http.response.status_code", response.status)
                 if response.status != 200:
                     raise self._rejection(response)
                 return await self._content(response, max_bytes, count)

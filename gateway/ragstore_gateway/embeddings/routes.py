@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 from msgspec import Struct
 
+from ragstore.kit.auth.roles import READS
 from ragstore.kit.byte_budget import give_back
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import InvalidRequest
@@ -88,7 +89,7 @@ def _operation(kind: type[Struct]) -> dict[str, Any]:
 @post(
     "/embed",
     status_code=200,
-    opt={**READER, **LARGE_BODY, ERRORS: EMBEDDING_ERRORS, OPERATION: _operation(EmbedRequest)},
+    opt={**READER, **READS, **LARGE_BODY, ERRORS: EMBEDDING_ERRORS, OPERATION: _operation(EmbedRequest)},
     operation_id="embed",
     summary="Embed texts",
     tags=["embeddings"],
@@ -112,7 +113,13 @@ async def embed(
 @post(
     "/v1/embeddings",
     status_code=200,
-    opt={**READER, **LARGE_BODY, ERRORS: (*EMBEDDING_ERRORS, ModelNotFound), OPERATION: _operation(EmbeddingsRequest)},
+    opt={
+        **READER,
+        **READS,
+        **LARGE_BODY,
+        ERRORS: (*EMBEDDING_ERRORS, ModelNotFound),
+        OPERATION: _operation(EmbeddingsRequest),
+    },
     operation_id="createEmbeddings",
     summary="Embed texts, as OpenAI's API does",
     tags=["embeddings"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
@@ -13,8 +13,10 @@ from uuid import uuid4
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.context import current_request
 from ragstore_gateway.database.locks import lock_name
 from ragstore_gateway.errors import ConfigurationNotFound, QueueFull
+from ragstore_gateway.ingestion import events
 from ragstore_gateway.ingestion.payloads import CONTENT
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import INGEST, PENDING, UNFINISHED, lock_base, reset_reindexing
@@ -36,6 +38,7 @@ class NewContent:
         content: its bytes.
         kb_id: an alias of the knowledge base that the status repeats.
         metadata: metadata of its chunks beside the gateway's keys; None for what a document of its name has.
+        request_id: id of the request that sent it, for the log; empty for none.
     """
 
     name: str
@@ -43,6 +46,7 @@ class NewContent:
     content: bytes
     kb_id: str
     metadata: Mapping[str, Any] | None = None
+    request_id: str = field(default_factory=lambda: getattr(current_request(), "request_id", ""))
 
 
 class Acceptance:
@@ -187,6 +191,8 @@ async def _write(session: AsyncSession, base_id: str, documents: Sequence[NewCon
             session.add(row)
         ingestions.append(new_ingestion(row, document, digest, accepted_on))
     session.add_all(ingestions)
+    for document, ingestion in zip(documents, ingestions, strict=True):
+        events.accepted(session, ingestion, document.request_id)
     await session.flush()
     # As a statement: the session would keep the contents until its end.
     contents = [

@@ -9,7 +9,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion import events, metrics
 from ragstore_gateway.ingestion.collections import live_collections
 from ragstore_gateway.ingestion.removals import add_removal
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionPayloadRow, IngestionRow
@@ -49,6 +49,7 @@ async def delete_documents(session: AsyncSession, base_id: str, document_ids: Se
                 add_removal(session, collection, document_id)
         await session.execute(sa.delete(DocumentRow).where(DocumentRow.id.in_(ids)))
     if document_ids:
+        events.documents_deleted(session, base_id, document_ids)
         await session.flush()
         await activate_if_complete(session, base_id)
     return cancelled
@@ -78,6 +79,7 @@ async def _cancel(session: AsyncSession, chosen: sa.ColumnElement[bool], message
         own = IngestionPayloadRow.ingestion_id.in_(cancelled[start : start + BATCH])
         await session.execute(sa.delete(IngestionPayloadRow).where(own))
     metrics.ended(CANCELLED, len(cancelled))
+    events.cancelled_in_queue(session, cancelled, message)
     query = sa.select(IngestionRow).where(chosen, IngestionRow.state == PROCESSING).with_for_update()
     rows = list(await session.scalars(query))
     for row in rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,7 +46,8 @@ class GroupAcceptance:
             self._waiting[base_id].append(waiting)
         else:
             self._waiting[base_id] = [waiting]
-            task = asyncio.create_task(self._accept_all(base_id))
+            # It accepts the documents of other requests, too, so it has the context of none.
+            task = asyncio.create_task(self._accept_all(base_id), context=Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await waiting.accepted

@@ -11,8 +11,9 @@ from typing import Final
 
 import structlog
 
+from ragstore.kit.tracing.spans import span
 from ragstore_gateway.errors import DatabaseUnavailable
-from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion import events, metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.errors import LeaseLost
 from ragstore_gateway.ingestion.leases import Leases
@@ -158,6 +159,15 @@ class Jobs:
 
     async def _run(self, claimed: Sequence[ClaimedDocument]) -> None:
         ids = [each.id for each in claimed]
+        base_id = claimed[0].row.base_id
+        structlog.contextvars.bind_contextvars(base=base_id)
+        attributes: dict[str, str | int] = {"base": base_id, "documents": len(ids), "ingestions": ",".join(ids)}
+        with span("ingestion job", attributes=attributes, begins=True):
+            for each in claimed:
+                events.started(each.row)
+            await self._run_traced(claimed, ids)
+
+    async def _run_traced(self, claimed: Sequence[ClaimedDocument], ids: Sequence[str]) -> None:
         try:
             await self._pipeline.run(claimed)
         except LeaseLost:

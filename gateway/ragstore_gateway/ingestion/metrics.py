@@ -10,6 +10,7 @@ from typing import Final
 from prometheus_client import Counter, Gauge, Histogram
 
 from ragstore.kit.deferred_metrics import BUCKETS
+from ragstore.kit.tracing.spans import span
 
 ENDED: Final = ("completed", "unchanged", "failed", "cancelled")
 STEPS: Final = ("plan", "extract", "split", "embed", "write", "publish", "clean up")
@@ -101,13 +102,14 @@ def waiting(counts: dict[str, int]) -> None:
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
-    """Measure a step.
+    """Measure a step. In a traced job, it has a span.
 
     Args:
         name: one of `STEPS`.
     """
     started = perf_counter()
     try:
-        yield
+        with span(f"ingestion {name}"):
+            yield
     finally:
         _STEP_SECONDS.labels(name).observe(perf_counter() - started)

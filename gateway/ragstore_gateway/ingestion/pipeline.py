@@ -8,10 +8,12 @@ from typing import Final
 
 import structlog
 
+from ragstore.kit.tracing.spans import span
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.errors import IngestionAbandoned, LeaseLost
+from ragstore_gateway.ingestion.events import ids_of
 from ragstore_gateway.ingestion.failures import IngestionFailure
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.recorded_ingestion import RecordedIngestion
@@ -79,10 +81,13 @@ class Pipeline:
         Args:
             error: why it leaves the others, if it is the reason itself.
         """
+        # For the log lines of everything that this task calls.
+        structlog.contextvars.bind_contextvars(**ids_of(claimed.row))
         try:
-            await self._end_alone(claimed, error)
+            with span("ingestion of a document", attributes=ids_of(claimed.row)):
+                await self._end_alone(claimed, error)
         except IngestionAbandoned:
-            _log.info("ingestion abandoned", ingestion=claimed.id, step=claimed.step)
+            _log.info("ingestion abandoned", step=claimed.step)
             await self._clean_up([claimed], [claimed], has_removals=False)
         except asyncio.CancelledError:
             if not claimed.is_cancelled:
@@ -106,12 +111,7 @@ class Pipeline:
                 return
             except DatabaseUnavailable as unavailable:
                 attempt += 1
-                _log.warning(
-                    "ingestion waits for the database",
-                    ingestion=claimed.id,
-                    step=claimed.step,
-                    error=unavailable.cause,
-                )
+                _log.warning("ingestion waits for the database", step=claimed.step, error=unavailable.cause)
                 await asyncio.sleep(backoff(attempt))
             except (IngestionAbandoned, LeaseLost):
                 raise
@@ -119,14 +119,7 @@ class Pipeline:
                 failure = IngestionFailure.of(raised)
 
     async def _fail(self, claimed: ClaimedDocument, failure: IngestionFailure) -> None:
-        if await self._publication.fail(claimed.id, failure.message):
-            _log.warning(
-                "ingestion failed",
-                ingestion=claimed.id,
-                base=claimed.row.base_id,
-                step=claimed.step,
-                error=failure.cause,
-            )
+        await self._publication.fail(claimed, failure)
         await self._clean_up([claimed], [claimed], has_removals=True)
 
     async def _clean_up(

@@ -14,9 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import DatabaseUnavailable
-from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion import events, metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collection, collection_of, live_collections
+from ragstore_gateway.ingestion.failures import IngestionFailure
 from ragstore_gateway.ingestion.indexing import indexed_chunks
 from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.removals import add_removal
@@ -179,21 +180,12 @@ class Publication:
         query = sa.select(IngestionRow).where(IngestionRow.id == ingestion_id, *self._is_own).with_for_update()
         return await session.scalar(query)
 
-    async def fail(self, ingestion_id: str, message: str) -> bool:
-        """End an ingestion that has failed.
-
-        Args:
-            ingestion_id: the ingestion.
-            message: why.
-
-        Returns:
-            Whether it had not ended before.
-        """
+    async def fail(self, claimed: ClaimedDocument, failure: IngestionFailure) -> None:
+        """End an ingestion that has failed, unless it has ended before."""
         async with self._database.session() as session:
-            row = await self.lock(session, ingestion_id)
+            row = await self.lock(session, claimed.id)
             if row is not None:
-                await end_ingestion(session, row, FAILED, message)
-            return row is not None
+                await end_ingestion(session, row, FAILED, failure.message, error=failure.cause, step=claimed.step)
 
     async def clean_up(self, claimed: Sequence[ClaimedDocument]) -> bool:
         """Remove the chunks of ingestions that ended without becoming visible: a cancelled one may have gone on.
@@ -299,6 +291,8 @@ async def _make_visible(
     ids = [row.id for _, row, _ in visible]
     await session.execute(sa.delete(IngestionPayloadRow).where(IngestionPayloadRow.ingestion_id.in_(ids)))
     metrics.ended(COMPLETED, len(visible))
+    for _, row, _ in visible:
+        events.ended(session, row, COMPLETED)
     await session.flush()
     has_activated = False
     if any(collection.state == BUILDING for collection in live):

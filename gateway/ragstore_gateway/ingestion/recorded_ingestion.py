@@ -240,7 +240,10 @@ class RecordedIngestion:
 
     async def _call(self, claimed: ClaimedDocument, call: Callable[[], Awaitable[T]]) -> T:
         return await self._retries.call(
-            call, partial(self._publication.is_needed, claimed.id), partial(self._publication.waits, claimed.id)
+            call,
+            partial(self._publication.is_needed, claimed.id),
+            partial(self._publication.waits, claimed.id),
+            lambda: claimed.step,
         )
 
     @asynccontextmanager

@@ -63,6 +63,7 @@ class Retries:
         work: Callable[[], Awaitable[T]],
         is_needed: Callable[[], Awaitable[bool]],
         waits: Callable[[str], Awaitable[None]],
+        step: Callable[[], str] = lambda: "",
     ) -> T:
         """Make a call, and repeat it after transient errors.
 
@@ -70,6 +71,7 @@ class Retries:
             work: the call.
             is_needed: whether the ingestion has not ended; awaited before each retry.
             waits: called with the code of the error while the call is repeated, and with an empty one after it.
+            step: returns the step that the call is in, for the log.
 
         Raises:
             IngestionAbandoned: a retry is not needed any more.
@@ -86,7 +88,14 @@ class Retries:
                 wait = backoff(attempt, error.retry_after)
                 if not may_succeed(error, attempt) or time.monotonic() + wait > end:
                     raise
-                _log.info("call of an ingestion is repeated", error=error.code, attempt=attempt)
+                _log.info(
+                    "ingestion waits",
+                    waiting_for=error.code,
+                    step=step(),
+                    attempt=attempt,
+                    seconds=round(wait, 1),
+                    **({"cause": error.cause} if error.cause else {}),
+                )
                 if waiting_for != error.code:
                     waiting_for = error.code
                     await waits(waiting_for)

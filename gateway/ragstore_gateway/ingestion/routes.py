@@ -15,6 +15,7 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 from litestar.types import ControllerRouterHandler
 
+from ragstore.kit.context import record_write
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge, ServiceError, UnsupportedMediaType
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
@@ -115,6 +116,7 @@ async def ingest_document(
         name, upload.media_type, upload.content, kb_id or base.body.name, filled_metadata(given, variables)
     )
     accepted = await ingestion.ingest(id, content)
+    record_write(f"ragstore/rags/{id}/documents/{accepted.document_name}", 1)
     return Response(
         AcceptedIngestion(accepted.id, accepted.kb_id),
         headers={"Location": f"/ragstore/rags/{id}/ingestion/{accepted.id}/status"},
@@ -164,7 +166,9 @@ async def ingest_documents(
         if each.upload is not None
     ]
     accepted = iter(await ingestion.ingest_many(id, valid) if valid else ())
-    return AcceptedBatch(kb_id, [_outcome(each.name, each.error or next(accepted)) for each in uploads])
+    outcomes = [_outcome(each.name, each.error or next(accepted)) for each in uploads]
+    record_write(f"ragstore/rags/{id}/documents", sum(outcome.status == "pending" for outcome in outcomes))
+    return AcceptedBatch(kb_id, outcomes)
 
 
 def _outcome(name: str, outcome: IngestionRow | ServiceError) -> BatchOutcome:

@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.configurations.tables import ConfigurationRow
-from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion import events, metrics
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, live_collections
 from ragstore_gateway.ingestion.removals import LATE_REMOVAL, add_removal
 from ragstore_gateway.ingestion.tables import (
@@ -133,7 +133,14 @@ def is_superseded(ingestion: IngestionRow, document: DocumentRow) -> bool:
 
 
 async def end_ingestion(
-    session: AsyncSession, ingestion: IngestionRow, state: str, message: str = "", *, unchanged: bool = False
+    session: AsyncSession,
+    ingestion: IngestionRow,
+    state: str,
+    message: str = "",
+    *,
+    unchanged: bool = False,
+    error: str = "",
+    step: str = "",
 ) -> None:
     """End an ingestion. Its payloads are removed, and so are its chunks if nothing refers to them.
 
@@ -142,6 +149,8 @@ async def end_ingestion(
         state: `completed`, `failed` or `cancelled`.
         message: why it failed.
         unchanged: whether the document has its content already.
+        error: why, for the log; the message by default.
+        step: the step in which it failed, for the log.
     """
     ingestion.state = state
     ingestion.message = message
@@ -150,7 +159,9 @@ async def end_ingestion(
     own = IngestionPayloadRow.ingestion_id == ingestion.id
     await session.execute(sa.delete(IngestionPayloadRow).where(own))
     await remove_orphans(session, ingestion)
-    metrics.ended("unchanged" if unchanged else state)
+    outcome = "unchanged" if unchanged else state
+    metrics.ended(outcome)
+    events.ended(session, ingestion, outcome, error=error or message, step=step)
 
 
 async def remove_orphans(session: AsyncSession, ingestion: IngestionRow) -> None:

@@ -12,6 +12,7 @@ from litestar.params import QueryParameter
 from litestar.types import ControllerRouterHandler
 
 from ragstore.kit.byte_budget import reserve
+from ragstore.kit.context import record_write
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
@@ -108,7 +109,9 @@ _CONTENT: Final = {
 async def create_file(request: Request[Any, Any, Any], vector_stores_api: Api) -> FileObject:
     """Store a file, to be attached to vector stores."""
     file = await read_file(request, vector_stores_api.max_file_bytes)
-    return await vector_stores_api.files.create(file, key_name_of(request.scope))
+    created = await vector_stores_api.files.create(file, key_name_of(request.scope))
+    record_write(f"v1/files/{created.id}")
+    return created
 
 
 @get(
@@ -201,6 +204,7 @@ async def create_vector_store_file(
 ) -> VectorStoreFileObject:
     """Ingest an uploaded file into the knowledge base."""
     body = filled(await read_body(request, NewVectorStoreFile), request, vector_stores_api)
+    record_write(f"v1/vector_stores/{store_id}/files/{body.file_id}", 1)
     await vector_stores_api.files.check_visible([body.file_id], await visible_files(request, vector_stores_api))
     await vector_stores_api.store_files.attach(await vector_stores_api.bases.read(store_id), body)
     return await vector_stores_api.store_files.read(store_id, body.file_id)
@@ -322,7 +326,10 @@ async def create_file_batch(
         body = msgspec.structs.replace(body, files=files)
     file_ids = [each.file_id for each in files_of(body)]
     await vector_stores_api.files.check_visible(file_ids, await visible_files(request, vector_stores_api))
-    return await vector_stores_api.batches.create(store_id, body)
+    record_write(f"v1/vector_stores/{store_id}/file_batches", len(file_ids))
+    created = await vector_stores_api.batches.create(store_id, body)
+    record_write(f"v1/vector_stores/{store_id}/file_batches/{created.id}", len(file_ids))
+    return created
 
 
 @get(

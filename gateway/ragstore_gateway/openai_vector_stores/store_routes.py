@@ -8,7 +8,9 @@ from typing import Any, Final
 from litestar import Request, delete, get, post
 from litestar.types import ControllerRouterHandler
 
+from ragstore.kit.auth.roles import READS
 from ragstore.kit.byte_budget import reserved
+from ragstore.kit.context import record_write
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.configurations.where_template import variables_of
@@ -64,6 +66,7 @@ async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api
         stored = await vector_stores_api.stores.create(
             body, key_name_of(request.scope), attach, visible_bases(request.scope)
         )
+    record_write(f"v1/vector_stores/{stored.id}")
     return await vector_stores_api.stores.read(stored.id)
 
 
@@ -134,7 +137,7 @@ async def delete_vector_store(store_id: StoreId, vector_stores_api: Api) -> Vect
 @post(
     f"{PATH}/{{store_id:str}}/search",
     status_code=200,
-    opt={**READER, ERRORS: SEARCH_ERRORS, **body_of(VectorStoreSearch)},
+    opt={**READER, **READS, ERRORS: SEARCH_ERRORS, **body_of(VectorStoreSearch)},
     operation_id="searchVectorStore",
     summary="Search a vector store",
     tags=TAGS,

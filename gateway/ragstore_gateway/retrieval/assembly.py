@@ -34,6 +34,7 @@ from ragstore_gateway.retrieval.tasks import TaskRetrieval
 from ragstore_gateway.retrieval.visible_search import VisibleSearch
 from ragstore_gateway.retrieval.workflow import Workflows
 from ragstore_gateway.settings import Settings, variable
+from ragstore_gateway.store.propagation import add_ids
 
 
 class RetrievalServices:
@@ -82,7 +83,7 @@ class RetrievalServices:
             check_where(settings.rag_where, "$")
         except InvalidRequest as error:
             raise SettingsError(f"{variable('rag_where')} is wrong: {error.detail}") from None
-        self._http = httpx.AsyncClient(trust_env=False, follow_redirects=False)
+        self._http = httpx.AsyncClient(trust_env=False, follow_redirects=False, event_hooks={"request": [add_ids]})
         self.cross_encoders = CrossEncoders(embeddings.folders)
         ranking = Ranking(embeddings.default, embeddings.secrets, self._http, self.cross_encoders)
         limits = SourceLimits.from_settings(settings)

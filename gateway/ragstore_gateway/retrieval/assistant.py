@@ -12,6 +12,8 @@ from typing import Final
 import structlog
 from msgspec import Raw, structs
 
+from ragstore.kit.context import record_facts
+from ragstore.kit.tracing.spans import span
 from ragstore_client.context import ChatContext, Headings
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.conversation import Conversation, with_system
@@ -108,6 +110,7 @@ class AssistantModel:
 
     def without_question(self, messages: Raw | None) -> Augmentation:
         """The messages after the assistant's own system message; see `RagModel`."""
+        self._record_assistant()
         system = self._configuration.body.own_system_message
         return no_question(with_system(messages, system) if system else None)
 
@@ -116,6 +119,7 @@ class AssistantModel:
     ) -> Augmentation:
         """Add what the tasks retrieve to the system message; see `RagModel`."""
         settings = self._services.settings
+        self._record_assistant()
         if not settings.rag_enabled or not (self.body.workflow or self.body.http_calls):
             metrics.retrieval("disabled")
             return self._augmentation(conversation, caller, [], "disabled")
@@ -124,11 +128,28 @@ class AssistantModel:
         if reason := unsearched(question, settings.rag_task_patterns):
             metrics.retrieval(reason)
             return self._augmentation(conversation, caller, [], reason)
+        with span("retrieval", attributes={"assistant": self._configuration.id}) as describe:
+            added = await self._retrieved(conversation, question, caller, query, complete)
+            describe("sources", added.source_count)
+            describe("reason", added.reason)
+            return added
+
+    async def _retrieved(
+        self,
+        conversation: Conversation,
+        question: Question,
+        caller: Caller,
+        query: str,
+        complete: Complete | None,
+    ) -> Augmentation:
+        """Search, record the retrieval, and add what was found."""
+        settings = self._services.settings
         started = time.perf_counter()
         limit = settings.rag_timeout_seconds
         deadline = asyncio.get_running_loop().time() + limit
         if query == "rewrite":
-            question = await rewritten(question, conversation, complete, settings.rag_rewrite_prompt, limit)
+            with span("rewrite question"):
+                question = await rewritten(question, conversation, complete, settings.rag_rewrite_prompt, limit)
         contexts, error = await self._retrieve(question, caller, deadline)
         seconds = time.perf_counter() - started
         metrics.RETRIEVAL_SECONDS.observe(seconds)
@@ -137,10 +158,18 @@ class AssistantModel:
         if failed:
             _log.warning("retrieval failed", reason=reason, assistant=self._configuration.id)
         metrics.retrieval(reason or "used")
-        await self._services.record(self._step(caller, contexts, question))
+        step = self._step(caller, contexts, question)
+        _record_retrieval(step, contexts, seconds)
+        await self._services.record(step)
         return self._augmentation(
             conversation, caller, contexts, reason, failed=failed, seconds=seconds, searched=question.embedded
         )
+
+    def _record_assistant(self) -> None:
+        """Add the assistant to the log line of the request. A plain model is none."""
+        own = self._configuration
+        if own.id:
+            record_facts(assistant=own.body.name, assistant_id=own.id, assistant_version=own.version)
 
     async def _retrieve(self, question: Question, caller: Caller, deadline: float) -> tuple[list[TaskContext], str]:
         """The contexts of the tasks, and the reason if there are none."""
@@ -266,6 +295,18 @@ def unsearched(question: Question, task_patterns: Sequence[str]) -> str:
     if any(fnmatchcase(beginning, pattern) for pattern in task_patterns):
         return "task"
     return "short_question" if question.is_small_talk else ""
+
+
+def _record_retrieval(step: Step, contexts: Sequence[TaskContext], seconds: float) -> None:
+    """Add a retrieval to the log line of its request, without content: the ids lead to its entry in the ledger."""
+    searched = [each for context in contexts for each in context.trace.knowledge_bases or ()]
+    bases = dict.fromkeys(each.id for each in searched if isinstance(each.id, str))
+    errors = dict.fromkeys(error for context in contexts for error in _errors(context.trace))
+    record_facts(step=step.id, retrieval_ms=round(seconds * 1000))
+    if bases:
+        record_facts(bases=",".join(bases))
+    if errors:
+        record_facts(errors=",".join(errors))
 
 
 def _reason(question: Question, contexts: Sequence[TaskContext]) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from ragstore.kit.errors import InvalidRequest, ServiceError
+from ragstore.kit.tracing.spans import span
 from ragstore_gateway.configurations.assistant import HttpCall
 from ragstore_gateway.fetching.fetched import Fetched
 from ragstore_gateway.fetching.fetcher import Fetcher
@@ -113,8 +114,9 @@ class HttpCalls:
             HttpCallFailed: there is no such text.
         """
         try:
-            async with asyncio.timeout(min(timeout_seconds, call.timeout_seconds)):
-                text = _part(await self._send(call, question), call.pointer)
+            with span("http call", "client"):
+                async with asyncio.timeout(min(timeout_seconds, call.timeout_seconds)):
+                    text = _part(await self._send(call, question), call.pointer)
         except HttpCallFailed as error:
             metrics.http_call(error.code)
             raise

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ragstore.filters import where as language
+from ragstore.kit.tracing.spans import span
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, EngineCollection, Passage, Vector
@@ -147,7 +148,8 @@ class HybridSearch:
 
     async def _search_linked(self, search: CollectionSearch) -> FoundChunks:
         """Search a collection that others fill: by vectors, and all of its records are visible."""
-        passages = await search.store.search(search.vector, search.max_results, where=search.where)
+        with span("search vectors", "client", {"db.system.name": search.collection.store_type}):
+            passages = await search.store.search(search.vector, search.max_results, where=search.where)
         near, below = search.split(passages)
         return FoundChunks(_ranked(search, near, NOTHING, DEFAULT), (), below)
 
@@ -192,7 +194,8 @@ class HybridSearch:
         base = search.base
         if base.retrieval == "vector" or (base.retrieval == "hybrid" and not base.keyword_weight):
             return NOTHING
-        return await self._keywords.search(search.collection.id, search.question, max(search.pool, KEYWORD_DEPTH))
+        with span("search keywords"):
+            return await self._keywords.search(search.collection.id, search.question, max(search.pool, KEYWORD_DEPTH))
 
     async def _by_vector(self, search: CollectionSearch) -> FoundChunks:
         if search.base.retrieval == "keyword":
@@ -202,7 +205,8 @@ class HybridSearch:
             where = narrowed(search.where, clause)
             return await search.store.search(search.vector, limit, where=where)
 
-        return await self._visible.search(search.collection.base_id, fetch, search.pool, search.collection.owner)
+        with span("search vectors", "client", {"db.system.name": search.collection.store_type}):
+            return await self._visible.search(search.collection.base_id, fetch, search.pool, search.collection.owner)
 
 
 async def _with_vectors(search: CollectionSearch, passages: Sequence[Passage]) -> list[Passage]:

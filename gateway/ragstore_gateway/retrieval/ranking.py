@@ -9,6 +9,7 @@ from typing import Final
 
 import httpx
 
+from ragstore.kit.tracing.spans import span
 from ragstore_client.context import CohereReranker, Reranker, TeiReranker, maximal_marginal_relevance
 from ragstore_gateway.configurations.assistant import Rerank
 from ragstore_gateway.embeddings.cross_encoder import CrossEncoders
@@ -80,6 +81,10 @@ class Ranking:
             ServiceError: its key cannot be read, or the local model cannot be used.
         """
         given = _best(passages)
+        with span("rerank", attributes={"provider": rerank.provider, "passages": len(given)}):
+            return await self._reranked(question, given, rerank)
+
+    async def _reranked(self, question: str, given: Sequence[Passage], rerank: Rerank) -> list[Passage]:
         if rerank.provider == "local":
             model = await asyncio.to_thread(self._cross_encoders.load, rerank.model)
             scores = await model.scores(question, [each.text for each in given])

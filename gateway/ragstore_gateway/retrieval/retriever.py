@@ -12,6 +12,7 @@ import structlog
 
 from ragstore.kit.byte_budget import FREE_BYTES, give_back, reserve
 from ragstore.kit.errors import ServiceError
+from ragstore.kit.tracing.spans import span
 from ragstore_client import Where
 from ragstore_gateway.api.request_variables import RequestVariables
 from ragstore_gateway.configurations.configuration import Configuration
@@ -165,7 +166,8 @@ class _Vectors:
             task.cancel()
 
     async def _embed(self, embedder: Embedder) -> Vector:
-        vectors = await embedder.embed(self.question.embedded, "query")
+        with span("embed question", attributes={"model": embedder.name}):
+            vectors = await embedder.embed(self.question.embedded, "query")
         vector: Vector = vectors[0] if len(vectors) == 1 else vectors.mean(axis=0)
         return vector
 
@@ -250,8 +252,11 @@ class KnowledgeRetriever:
 
     async def _result(self, vectors: _Vectors, query: BaseQuery) -> BaseResult:
         started = time.perf_counter()
+        attributes = {"base": query.base.id, "engine": query.base.body.store_type}
         try:
-            result = await self._found(vectors, query)
+            with span("search base", attributes=attributes) as describe:
+                result = await self._found(vectors, query)
+                describe("passages", len(result.passages))
         except ServiceError as error:
             return BaseResult(query, error=error.code, failure=error)
         except Exception as error:  # noqa: BLE001 - whatever fails in one base, the others continue

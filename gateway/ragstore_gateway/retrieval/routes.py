@@ -12,6 +12,7 @@ from litestar.types import ControllerRouterHandler
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore.filters import where as language
+from ragstore.kit.auth.roles import READS
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import body_of
@@ -96,7 +97,7 @@ class KnowledgeBaseHits(Struct, frozen=True):
 @post(
     "/ragstore/rags/{id:str}/query",
     status_code=200,
-    opt={**READER, ERRORS: QUERY_ERRORS, **body_of(KnowledgeBaseQuery)},
+    opt={**READER, **READS, ERRORS: QUERY_ERRORS, **body_of(KnowledgeBaseQuery)},
     operation_id="queryKnowledgeBase",
     summary="Search a knowledge base",
     tags=["knowledge bases"],

@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
+from ragstore.kit.context import record_write
 from ragstore.kit.errors import (
     BodyTimeout,
     BodyTooLarge,
@@ -103,6 +104,7 @@ async def upload_source_files(
     """
     limits = await _limits(sources, id, source)
     stored, rejected = await source_files.store(id, source, limits, await _read(request))
+    record_write(f"ragstore/rags/{id}/sources/{source}/files", len(stored))
     if not stored:
         errors = [FieldError(f"$.files[{each.index}]", each.reason) for each in rejected]
         raise InvalidRequest(

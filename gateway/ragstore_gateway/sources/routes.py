@@ -10,7 +10,8 @@ from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
-from ragstore.kit.context import renew_deadline
+from ragstore.kit.auth.roles import READS
+from ragstore.kit.context import record_write, renew_deadline
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.errors import (
@@ -57,13 +58,14 @@ _ERRORS: Final = (ConfigurationNotFound, SourceNotFound, DatabaseUnavailable)
 async def run_source(id: BaseId, source: SourceParameter, sources: SourcesDependency) -> Response[AcceptedRun]:
     """Read a source, and ingest what has changed, in the background. A source has one run at a time."""
     run = await sources.run(id, source)
+    record_write(run_path(id, source, run.id).removeprefix("/"))
     return Response(AcceptedRun(run.id, run.source), headers={"Location": run_path(id, source, run.id)})
 
 
 @post(
     f"{PATH}/preview",
     status_code=200,
-    opt={**WRITER, ERRORS: (*_ERRORS, TooManyPreviews)},
+    opt={**WRITER, **READS, ERRORS: (*_ERRORS, TooManyPreviews)},
     operation_id="previewSource",
     summary="Preview a run of a source",
     tags=_TAGS,
@@ -133,7 +135,7 @@ async def purge_source(id: BaseId, source: SourceParameter, sources: SourcesDepe
 
     This is also how the documents of a source that the configuration does not have any more are deleted.
     """
-    await sources.purge(id, source)
+    record_write(f"ragstore/rags/{id}/sources/{source}/documents", await sources.purge(id, source))
 
 
 ROUTES: Final[list[HTTPRouteHandler]] = [

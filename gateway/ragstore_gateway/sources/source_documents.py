@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 import sqlalchemy as sa
+import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
@@ -239,7 +240,9 @@ class SourceDocuments:
             await session.flush()
             return removed
 
-        await self._ingestion.delete_chosen(run.base_id, choose)
+        # The log says which run has deleted the documents.
+        with structlog.contextvars.bound_contextvars(source=run.source, run=run.id):
+            await self._ingestion.delete_chosen(run.base_id, choose)
 
     async def purge(self, base_id: str, source: str) -> int:
         """Delete the documents of a source, and forget what is known about its pages.

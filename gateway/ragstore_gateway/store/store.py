@@ -17,6 +17,7 @@ from ragstore.settings import KEY_VARIABLE, URL_VARIABLE
 from ragstore_client import AsyncClient
 from ragstore_gateway.settings import Settings, load_store
 from ragstore_gateway.store.access import StoreAccess
+from ragstore_gateway.store.propagation import add_ids
 
 if TYPE_CHECKING:
     from ragstore.app import StoreRights
@@ -45,7 +46,8 @@ class Store:
         self.access: StoreAccess | None = None
         self._app: ASGIApp | None = None
         if url:
-            self.client = AsyncClient(url, api_key=api_key or None)
+            self._http = httpx.AsyncClient(event_hooks={"request": [add_ids]})
+            self.client = AsyncClient(url, api_key=api_key or None, http=self._http)
             self.access = StoreAccess(self.client, settings.collection_prefix, has_key=bool(api_key))
             return
         # Only now: embedded Chroma is not needed beside a remote store.
@@ -53,7 +55,9 @@ class Store:
 
         self._local = in_process(load_store(settings), stopping)
         self._app = self._local.app
-        self.client = _client_of(self._local.trusted)
+        transport = httpx.ASGITransport(self._local.trusted)  # type: ignore[arg-type]  # httpx has its own ASGI types
+        self._http = httpx.AsyncClient(transport=transport, event_hooks={"request": [add_ids]})
+        self.client = AsyncClient("http://127.0.0.1", api_key=None, http=self._http)
 
     @classmethod
     def from_env(cls, settings: Settings, stopping: threading.Event) -> Store:
@@ -63,7 +67,7 @@ class Store:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Start a store of this process, and stop it at the end."""
-        async with self.client:
+        async with self._http, self.client:
             if self.access is not None:
                 async with self.access.checked():
                     yield
@@ -108,9 +112,3 @@ class Store:
             await (store if first in _PATHS else gateway)(scope, receive, send)
 
         return routed
-
-
-def _client_of(app: ASGIApp) -> AsyncClient:
-    """A client of an application in this process."""
-    transport = httpx.ASGITransport(app)  # type: ignore[arg-type]  # httpx has its own ASGI types
-    return AsyncClient("http://127.0.0.1", api_key=None, transport=transport)

@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
 from msgspec import UNSET
 
+from ragstore.kit.auth.roles import READS
 from ragstore.kit.context import current_request, renew_deadline
 from ragstore.kit.decoding import JSON, decoded
 from ragstore.kit.errors import Forbidden, InvalidRequest, ServiceError
@@ -146,7 +147,7 @@ _SUMMARIZE: Final = _either_urls_or_text()
 @post(
     "/extract",
     status_code=200,
-    opt={**READER, OPERATION: _body(ExtractRequest, Urls)},
+    opt={**READER, **READS, OPERATION: _body(ExtractRequest, Urls)},
     operation_id="extractPages",
     summary="Extract the texts of pages",
     tags=["web"],
@@ -198,7 +199,13 @@ async def search(
 @post(
     "/summarize",
     status_code=200,
-    opt={**READER, **LARGE_BODY, ERRORS: (*SUMMARY_ERRORS, *EMBEDDING_ERRORS), OPERATION: _SUMMARIZE},
+    opt={
+        **READER,
+        **READS,  # with `store`, the ingestion of a source records the write
+        **LARGE_BODY,
+        ERRORS: (*SUMMARY_ERRORS, *EMBEDDING_ERRORS),
+        OPERATION: _SUMMARIZE,
+    },
     operation_id="summarize",
     summary="Summarize pages or a text",
     tags=["web"],

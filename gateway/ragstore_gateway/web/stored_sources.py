@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from ragstore.kit.auth.name_patterns import NamePatterns
-from ragstore.kit.context import record_write
+from ragstore.kit.context import record_batch
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -85,7 +85,7 @@ class StoredSources:
             QueueFull: too many ingestions have not ended.
         """
         name = name_of_url(url) if url else f"text:{hashlib.sha256(extracted.text.encode()).hexdigest()[:16]}"
-        record_write(base_id)
+        record_batch(f"ragstore/rags/{base_id}/documents", 1)
         kept = KeptText(
             text=extracted.text,
             type=extracted.media_type,

@@ -104,6 +104,23 @@ def current_request() -> RequestContext | None:
     return _request.get()
 
 
+@contextmanager
+def inner_request() -> Iterator[None]:
+    """Give a request that the request in progress makes within its process a context of its own, with the same id.
+
+    Otherwise its writes, its error and its time in the backend would be in the log lines of the request in progress.
+    """
+    outer = _request.get()
+    if outer is None:
+        yield
+        return
+    token = _request.set(RequestContext(outer.request_id))
+    try:
+        yield
+    finally:
+        _request.reset(token)
+
+
 def set_caller(name: str) -> None:
     """Set the caller of the request in progress, for this task and those it starts.
 

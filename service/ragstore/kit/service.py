@@ -81,6 +81,8 @@ class Service:
         resource: name of the field that holds the resource in an audit record.
         budget_share: the memory divided by the budget of bytes, by default. It is larger than `MEMORY_SHARE` where
             child processes need memory, too.
+        audits_changes: whether each request that may change something has an audit record, unless its route declares
+            `READS`. Otherwise, a route records its writes itself.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Service:
     backend: str = "backend"
     resource: str = "resource"
     budget_share: int = MEMORY_SHARE
+    audits_changes: bool = False
 
     def check_access(self, settings: ServerSettings) -> None:
         """Check that a service which other machines reach has keys, or is open by intention.
@@ -220,7 +223,9 @@ class Service:
             rejections=rejections(self.name),
         )
         counted = MetricsMiddleware(limited, request_metrics(self.name), settings.max_requests)
-        return RequestContextMiddleware(counted, backend=self.backend, resource=self.resource)
+        return RequestContextMiddleware(
+            counted, backend=self.backend, resource=self.resource, audits_changes=self.audits_changes
+        )
 
     def run(
         self,

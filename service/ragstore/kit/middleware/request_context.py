@@ -17,6 +17,7 @@ import structlog
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragstore.kit.auth.roles import CHANGES_NOTHING
 from ragstore.kit.context import RequestContext, begin_request
 from ragstore.kit.health import UNLIMITED_PATHS
 from ragstore.kit.logging import AUDIT
@@ -27,6 +28,9 @@ REQUEST_ID: Final = re.compile(rb"[!-~]{1,128}")
 
 DENIALS: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 """Statuses of requests that are rejected for who sent them. These have an audit record, too."""
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""Methods of requests that change nothing."""
 
 _log = structlog.get_logger(__name__)
 
@@ -43,13 +47,18 @@ class RequestContextMiddleware:
         app: the application.
         backend: name of the backend whose time is measured: in `Server-Timing`, and as `<backend>_ms` in the log.
         resource: name of the field that holds the resource in an audit record. Where a request records none, it is the
-            path parameter `<resource>_name`.
+            path parameter `<resource>_name`, or the path if `audits_changes`.
+        audits_changes: whether each request to a route that may change something has an audit record. Without it, only
+            requests have one that record a write.
     """
 
-    def __init__(self, app: ASGIApp, *, backend: str = "backend", resource: str = "resource") -> None:
+    def __init__(
+        self, app: ASGIApp, *, backend: str = "backend", resource: str = "resource", audits_changes: bool = False
+    ) -> None:
         self._app = app
         self._backend = backend
         self._resource = resource
+        self._audits_changes = audits_changes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
@@ -93,7 +102,7 @@ class RequestContextMiddleware:
                 **request.facts,
                 **(_failure(request) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}),
             )
-            if request.audit.recorded or status in DENIALS:
+            if request.audit.recorded or status in DENIALS or (self._audits_changes and _may_change(scope)):
                 self._write_audit_record(scope, request, request.audit.status or status)
             structlog.contextvars.clear_contextvars()
 
@@ -102,6 +111,8 @@ class RequestContextMiddleware:
         handler = scope.get("route_handler")
         key = scope.get("user")
         resource = request.audit.resource or scope.get("path_params", {}).get(f"{self._resource}_name", "")
+        if not resource and self._audits_changes:
+            resource = str(scope.get("path", "")).lstrip("/")
         _audit_log.info(
             "audit",
             who="anonymous" if key is None else key.name,
@@ -110,6 +121,13 @@ class RequestContextMiddleware:
             count=request.audit.count,
             status=status,
         )
+
+
+def _may_change(scope: Scope) -> bool:
+    """Whether a request reached a route that may change something. A route declares that it changes nothing."""
+    # Without a route, the scope has no handler.
+    options = getattr(scope.get("route_handler"), "opt", None)
+    return options is not None and scope.get("method") not in SAFE_METHODS and CHANGES_NOTHING not in options
 
 
 def _security_headers(path: str, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

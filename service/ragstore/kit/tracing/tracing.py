@@ -6,19 +6,28 @@ import asyncio
 import logging
 import os
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from http import HTTPStatus
 from typing import Final
 
+import structlog
 from litestar.middleware.base import DefineMiddleware
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind, StatusCode, format_trace_id, get_current_span
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from ragstore.kit.errors import ServiceError
 from ragstore.kit.tracing.requests import request_spans
+from ragstore.kit.tracing.spans import Kind, SetAttribute, Value, set_nothing
 
 FLUSH_SECONDS: Final = 2.0
 """Maximum wait at shutdown for the last spans to be sent, since the collector may be down."""
+
+_KINDS: Final[Mapping[Kind, SpanKind]] = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 
 class Tracing:
@@ -49,6 +58,28 @@ class Tracing:
     def middleware(self) -> DefineMiddleware:
         """The middleware that makes a span for each request."""
         return request_spans(self._provider)
+
+    @contextmanager
+    def span(self, name: str, kind: Kind, attributes: Mapping[str, Value], *, begins: bool) -> Iterator[SetAttribute]:
+        """A span while the block runs; see `ragstore.kit.tracing.spans.span`."""
+        is_within = get_current_span().is_recording()
+        if not (is_within or begins):
+            yield set_nothing
+            return
+        # The exception's message is not recorded: it may repeat what was sent to another server.
+        with self.tracer.start_as_current_span(
+            name, kind=_KINDS[kind], attributes=attributes, record_exception=False, set_status_on_exception=False
+        ) as span:
+            trace_id = format_trace_id(span.get_span_context().trace_id)
+            # The middleware binds the ids of a request.
+            with nullcontext() if is_within else structlog.contextvars.bound_contextvars(trace_id=trace_id):
+                try:
+                    yield span.set_attribute
+                except Exception as error:
+                    span.set_attribute("error.type", type(error).__name__)
+                    if not isinstance(error, ServiceError) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                        span.set_status(StatusCode.ERROR)
+                    raise
 
     def headers(self) -> dict[str, str]:
         """The headers by which a call to another server continues the trace. Baggage is not propagated."""
