@@ -10,7 +10,7 @@ from litestar.params import SkipValidation
 from litestar.types import ASGIApp, ControllerRouterHandler
 from msgspec import Struct
 
-from ragstore.kit.auth.roles import PUBLIC
+from ragstore.kit.auth.roles import PUBLIC, READS
 from ragstore_gateway.chat.caller import origin_of
 from ragstore_gateway.keys import READER
 from ragstore_gateway.mcp.authentication import METADATA_PATH, PATH
@@ -29,7 +29,8 @@ class ResourceMetadata(Struct, frozen=True):
     bearer_methods_supported: tuple[str, ...] = ("header",)
 
 
-@post(PATH, opt=READER, include_in_schema=False, status_code=200)
+# `remember` records its write itself.
+@post(PATH, opt={**READER, **READS}, include_in_schema=False, status_code=200)
 async def serve_mcp(request: Request[Any, Any, Any], mcp: EndpointDependency) -> ASGIApp:
     """A message of the Model Context Protocol, by Streamable HTTP."""
     mcp.check(request.scope)

@@ -217,7 +217,7 @@ class Tools:
         name = given.title or f"note-{hashlib.sha256(content).hexdigest()[:16]}.txt"
         metadata = filled_metadata(given.metadata, caller.variables)
         document = NewContent(checked_name(name, "$.title"), "text/plain", content, base.body.name, metadata)
-        record_write(base.id, 1)
+        record_write(f"ragstore/rags/{base.id}/documents/{document.name}", 1)
         ingestion = await self._ingestion.ingest(base.id, document)
         ends = asyncio.get_running_loop().time() + WAIT_SECONDS
         reported = 0.0

@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 from litestar.types import ASGIApp
 
+from ragstore.kit.auth.roles import READS
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.openapi import OPERATION
@@ -53,7 +54,7 @@ _RESPONSE: Final[dict[str, Any]] = {
 
 @post(
     "/v1/responses",
-    opt={**READER, **LARGE_BODY, ERRORS: (*CHAT_ERRORS, ConfigurationNotFound), OPERATION: _RESPONSE},
+    opt={**READER, **READS, **LARGE_BODY, ERRORS: (*CHAT_ERRORS, ConfigurationNotFound), OPERATION: _RESPONSE},
     operation_id="createResponse",
     summary="Create a response",
     tags=["chat"],
