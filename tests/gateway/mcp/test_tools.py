@@ -181,7 +181,7 @@ async def test_a_remembered_text_is_found_when_the_call_returns(agents: Agents) 
     async with agents.client("writer") as client:
         result = await client.call_tool("remember", {"text": text, "base": "team_kettle"}, progress_callback=report)
         assert not result.is_error, result
-        found = await called(client, "search", query="Which teapot does Ann prefer?", limit=1)
+        found = await called(client, "search", query="Which teapot does Ann prefer?", bases=["team_kettle"], limit=1)
     assert result.structured_content["status"] == "completed"
     assert found["results"][0]["text"] == text
     assert found["results"][0]["title"] == result.structured_content["document"]
