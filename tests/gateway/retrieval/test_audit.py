@@ -15,6 +15,7 @@ from tests.support.pages import ROOT
 
 READS: Final = {
     "createChatCompletion",
+    "createResponse",
     "createEmbeddings",
     "embed",
     "extractPages",
