@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -30,6 +32,7 @@ from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings, variable
 
 if TYPE_CHECKING:
+    from filelock import FileLock
     from litestar.types import ASGIApp
 
 
@@ -62,7 +65,13 @@ def serve() -> None:
     chosen = _checked_settings()
     if not chosen.database_url or not (os.environ.get(STORE_URL_VARIABLE) or os.environ.get("RAGSTORE_CHROMA_URL")):
         _prepare_data(chosen.data_path)
-    _run(create_app, chosen)
+    lock = None if chosen.database_url else _locked(chosen.data_path)
+    try:
+        _check_store(chosen)
+        _run(create_app, chosen)
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 @main.command()
@@ -121,11 +130,64 @@ def _prepare_data(path: str) -> None:
         raise click.ClickException(f"{variable('data_path')} cannot be used: {error.strerror}") from None
 
 
+def _locked(path: str) -> FileLock:
+    """Lock the folder of the gateway's state.
+
+    Raises:
+        click.ClickException: another gateway uses it.
+    """
+    from ragstore_gateway.database.state_lock import StateInUse, lock_state
+
+    try:
+        return lock_state(Path(path))
+    except StateInUse:
+        reason = "another gateway uses it; replicas share PostgreSQL (RAGSTORE_GATEWAY_DATABASE_URL)"
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    raise click.ClickException(f"{variable('data_path')}={path} cannot be used: {reason}")
+
+
+def _check_store(chosen: Settings) -> None:
+    """Check that no other service uses the data of a store in this process.
+
+    Raises:
+        click.ClickException: one does, or a setting of the store is wrong.
+    """
+    if os.environ.get(STORE_URL_VARIABLE):
+        return
+    from ragstore.app import check_data
+
+    try:
+        own = settings.load_store(chosen)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    try:
+        check_data(own)
+    except SettingsError as error:
+        message = f"{variable('data_path')}={chosen.data_path} cannot be used: {error}"
+        raise click.ClickException(message) from None
+
+
 @main.command()
 def check() -> None:
-    """Show the settings in force, secrets masked."""
-    for name, value in settings.shown(loaded_settings()).items():
+    """Show the settings in force, secrets masked, and whether everything that they name can be used.
+
+    The keys, the database, the store, the provider of embeddings and the model server are tried. Exit code 1 if one of
+    them cannot be used. A data folder that does not exist is not created.
+    """
+    from ragstore_gateway.commands.check import check_all
+
+    chosen = loaded_settings()
+    for name, value in settings.shown(chosen).items():
         click.echo(f"{name}={value}")
+    # Standard output has the results; what the parts log would repeat them.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    results = asyncio.run(check_all(chosen))
+    for each in results:
+        click.echo(f"{each.subject}: {each.text}")
+    failed = [each.subject for each in results if not each.is_usable]
+    if failed:
+        raise click.ClickException(f"Not usable: {', '.join(failed)}")
 
 
 @main.command("openapi")
