@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from typing import Final
+from typing import Final, cast
 
 import structlog
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,6 +14,9 @@ from ragstore.kit.errors import StartFailed
 from ragstore.kit.settings import SettingsError
 
 _FAILED: Final = "lifespan.startup.failed"
+
+# Litestar's types of an application leave the protocol of its start out.
+_FAILED_MESSAGE: Final = cast("Message", {"type": _FAILED, "message": ""})
 
 _log = structlog.get_logger(__name__)
 
@@ -42,13 +45,13 @@ class Startup:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Start the application, or pass a request on."""
-        if scope["type"] != "lifespan":
+        if cast("str", scope["type"]) != "lifespan":
             await self._app(scope, receive, send)
             return
         self._loop, self._starting = asyncio.get_running_loop(), asyncio.current_task()
 
         async def send_state(message: Message) -> None:
-            if message["type"] == _FAILED:
+            if cast("str", message["type"]) == _FAILED:
                 return
             self._starting = None
             await send(message)
@@ -62,7 +65,7 @@ class Startup:
             if not self._is_stopped:
                 _report(error)
         if self._starting is not None:
-            await send({"type": _FAILED, "message": ""})
+            await send(_FAILED_MESSAGE)
 
 
 def _report(error: BaseException) -> None:
