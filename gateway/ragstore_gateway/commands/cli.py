@@ -26,6 +26,7 @@ from ragstore_gateway.commands.audit import audit_commands
 from ragstore_gateway.commands.evaluate import evaluate
 from ragstore_gateway.commands.ingest import ingest
 from ragstore_gateway.commands.kb.commands import kb
+from ragstore_gateway.commands.state import state_commands
 from ragstore_gateway.engines.engine import EngineInvalid
 from ragstore_gateway.engines.engines import check_installed
 from ragstore_gateway.keys import GATEWAY_KEYS
@@ -208,6 +209,7 @@ main.add_command(ask)
 main.add_command(kb)
 main.add_command(evaluate)
 main.add_command(audit_commands(loaded_settings))
+main.add_command(state_commands(loaded_settings))
 main.add_command(
     key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file, [STORE_KEYS])
 )

@@ -168,7 +168,7 @@ class Database:
             async with engine.execution_options(**{_WRITE: False}).connect() as connection:
                 return await connection.run_sync(pending)
         except (OperationalError, InterfaceError, OSError) as error:
-            raise DatabaseNotUsable(_reason(error)) from None
+            raise DatabaseNotUsable(error_text(error)) from None
         finally:
             await engine.dispose()
 
@@ -222,10 +222,10 @@ class Database:
                     return
                 except (OperationalError, InterfaceError, OSError) as error:
                     if loop.time() >= end or _is_final(error):
-                        reason = f"The database cannot be used: {_reason(error)}"
+                        reason = f"The database cannot be used: {error_text(error)}"
                         raise DatabaseNotUsable(reason) from None
                     if not waiting:
-                        _log.warning("database not reachable yet", error=_reason(error), seconds=START_SECONDS)
+                        _log.warning("database not reachable yet", error=error_text(error), seconds=START_SECONDS)
                     waiting = True
                 await asyncio.sleep(1)
         finally:
@@ -312,12 +312,12 @@ def _unavailable() -> Iterator[None]:
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:
         if isinstance(error, DBAPIError) and _is_full(error.orig):
             full = InsufficientStorage("The disk of the database is full; nothing was written")
-            raise full.because(_reason(error)) from error
-        raise DatabaseUnavailable("The database cannot be used at the moment").because(_reason(error)) from error
+            raise full.because(error_text(error)) from error
+        raise DatabaseUnavailable("The database cannot be used at the moment").because(error_text(error)) from error
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        raise DatabaseUnavailable("The database cannot be used at the moment").because(_reason(error)) from error
+        raise DatabaseUnavailable("The database cannot be used at the moment").because(error_text(error)) from error
 
 
 def _is_final(error: SQLAlchemyError | OSError) -> bool:
@@ -333,7 +333,7 @@ def _is_full(error: BaseException | None) -> bool:
     )
 
 
-def _reason(error: SQLAlchemyError | OSError) -> str:
+def error_text(error: SQLAlchemyError | OSError) -> str:
     """Why the database cannot be used, without parameters of a statement, in one line."""
     text = str(error.orig) if isinstance(error, DBAPIError) else str(error)
     return " ".join(text.split())[:300]

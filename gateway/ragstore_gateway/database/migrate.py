@@ -37,6 +37,12 @@ def alembic_config(connection: Connection) -> Config:
 NEWER: Final = "The database was written by a newer version of the gateway, which changed its schema"
 
 
+def is_current(connection: Connection) -> bool:
+    """Whether a database has the schema of this version."""
+    script = ScriptDirectory.from_config(alembic_config(connection))
+    return MigrationContext.configure(connection).get_current_revision() == script.get_current_head()
+
+
 def pending(connection: Connection) -> str:
     """Say in one sentence how a start would find a database.
 
