@@ -39,7 +39,7 @@ def command(folder: Path, name: str, environ: dict[str, str]) -> subprocess.Comp
 
 
 def errors(ended: subprocess.CompletedProcess[str]) -> list[str]:
-    """What a command printed to standard error, without log lines of the level info."""
+    """The lines that a command printed to standard error, without log lines of the level info."""
     return [line for line in ended.stderr.splitlines() if '"level": "info"' not in line]
 
 
