@@ -37,7 +37,8 @@ from ragstore_gateway.embeddings.routes import create_embeddings as create_embed
 from ragstore_gateway.embeddings.routes import embed
 from ragstore_gateway.errors import ModelUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.health import health, probe_routes
+from ragstore_gateway.health.readiness import readiness_routes
+from ragstore_gateway.health.routes import health, probe_routes
 from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keys import GATEWAY_KEYS, GatewayScope
 from ragstore_gateway.mcp.assembly import create_mcp
@@ -181,7 +182,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             describe,
             access,
             health,
-            *probe_routes(store, knowledge.database),
+            *readiness_routes(settings, store, knowledge.database),
             openapi.openapi_document,
             embed,
             *WEB_ROUTES,

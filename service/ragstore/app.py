@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -53,6 +54,7 @@ from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.openapi import StructSchemas
 from ragstore.kit.page.routes import page_router
 from ragstore.kit.service import Service
+from ragstore.kit.settings import SettingsError
 from ragstore.model.large_bodies.split_documents import MAX_DOCUMENT_BYTES
 from ragstore.operations.stream.session import StreamConfig
 from ragstore.settings import PREFIX, Settings
@@ -243,6 +245,24 @@ def key_ring(settings: Settings) -> KeyRing[StoreScope] | None:
     if settings.store == "embedded":
         return KeyRing(settings.keys_file, STORE_KEYS, embedded_objection)
     return KeyRing(settings.keys_file, STORE_KEYS)
+
+
+def check_data(settings: Settings) -> None:
+    """Check that no other process uses the data of embedded Chroma: Chroma itself would admit both, and lose data.
+
+    Raises:
+        SettingsError: another process does, or the folder cannot be used. The text is the reason.
+    """
+    if settings.store != "embedded":
+        return
+    from chroma_repair.data_lock import DataInUse, lock_data
+
+    try:
+        lock_data(Path(settings.data_path)).release()
+    except DataInUse as error:
+        raise SettingsError(str(error)) from None
+    except OSError as error:
+        raise SettingsError(error.strerror or type(error).__name__) from None
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def serve() -> None:
     and others. `ragstore check` lists all of them with their values. The exit code is 0 after SIGTERM or SIGINT, and 1
     if the service cannot start.
     """
-    from ragstore.app import METRICS, SERVICE, create_app
+    from ragstore.app import METRICS, SERVICE, check_data, create_app
     from ragstore.kit.server.runner import run
 
     chosen = loaded_settings()
@@ -70,7 +70,10 @@ def serve() -> None:
     _require_extras(chosen)
     if chosen.store == "embedded":
         _prepare_data(chosen.data_path)
-        _refuse_shared_data(chosen.data_path)
+        try:
+            check_data(chosen)
+        except SettingsError as error:
+            raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {error}") from None
     facts = {"version": __version__, "store": chosen.store, **_location(chosen)}
     run(lambda stopping: create_app(chosen, stopping), chosen, METRICS, facts=facts, page="/docs")
 
@@ -179,17 +182,6 @@ def _prepare_data(path: str) -> None:
             log.warning("data folder readable by all users", path=path, remedy=f"chmod o= {path}")
     except OSError as error:
         raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {error.strerror}") from None
-
-
-def _refuse_shared_data(path: str) -> None:
-    """Exit when another process uses the data: Chroma itself would admit both, and lose data."""
-    from chroma_repair.data_lock import DataInUse, lock_data
-
-    try:
-        lock_data(Path(path)).release()
-    except (DataInUse, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {reason}") from None
 
 
 async def _status(chosen: Settings) -> StoreStatus:

@@ -46,8 +46,17 @@ def test_a_remote_store_is_used_and_its_contract_is_not_served(tmp_path: Path) -
         assert httpx.get(served.url + "/health").json()["store"] == {"kind": "remote", "ok": True}
         assert httpx.get(served.url + "/collections").status_code == 404
         store.stop()
-        unready = httpx.get(served.url + "/health/ready")
-    assert unready.status_code == 503
+        unready = httpx.get(served.url + "/health/ready?feature=knowledge_bases")
+        degraded = httpx.get(served.url + "/health/ready")
+    assert (unready.status_code, unready.json()["features"]["knowledge_bases"]) == (503, "store_unavailable")
+    assert degraded.status_code == 200
+
+
+@pytest.mark.process
+def test_a_gateway_whose_store_has_never_responded_is_not_ready(tmp_path: Path) -> None:
+    with running(start_gateway(tmp_path, {"RAGSTORE_URL": "http://127.0.0.1:1"}, ready=False)) as served:
+        assert httpx.get(served.url + "/health/ready").status_code == 503
+        assert httpx.get(served.url + "/health/ready?feature=embeddings").status_code == 503
 
 
 @pytest.mark.process
@@ -105,9 +114,9 @@ def test_a_database_of_a_newer_version_ends_the_start_with_a_line_that_says_so(t
     connection.close()
     ended = _serve({"RAGSTORE_GATEWAY_DATA_PATH": str(tmp_path), "RAGSTORE_URL": "http://127.0.0.1:1"})
     assert ended.returncode == 1
-    lines = [line for line in ended.stderr.splitlines() if "the gateway cannot start" in line]
-    assert len(lines) == 1
-    assert "newer version of the gateway" in lines[0]
+    (line,) = [line for line in ended.stderr.splitlines() if '"level": "info"' not in line]
+    assert "the service cannot start" in line
+    assert "newer version of the gateway" in line
 
 
 @pytest.mark.process

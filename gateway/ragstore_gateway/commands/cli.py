@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -25,12 +27,14 @@ from ragstore_gateway.commands.evaluate import evaluate
 from ragstore_gateway.commands.ingest import ingest
 from ragstore_gateway.commands.kb.commands import kb
 from ragstore_gateway.commands.mcp import mcp
+from ragstore_gateway.commands.state import state_commands
 from ragstore_gateway.engines.engine import EngineInvalid
 from ragstore_gateway.engines.engines import check_installed
 from ragstore_gateway.keys import GATEWAY_KEYS
 from ragstore_gateway.settings import Settings, variable
 
 if TYPE_CHECKING:
+    from filelock import FileLock
     from litestar.types import ASGIApp
 
 
@@ -63,7 +67,13 @@ def serve() -> None:
     chosen = _checked_settings()
     if not chosen.database_url or not (os.environ.get(STORE_URL_VARIABLE) or os.environ.get("RAGSTORE_CHROMA_URL")):
         _prepare_data(chosen.data_path)
-    _run(create_app, chosen)
+    lock = None if chosen.database_url else _locked(chosen.data_path)
+    try:
+        _check_store(chosen)
+        _run(create_app, chosen)
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 @main.command()
@@ -122,11 +132,64 @@ def _prepare_data(path: str) -> None:
         raise click.ClickException(f"{variable('data_path')} cannot be used: {error.strerror}") from None
 
 
+def _locked(path: str) -> FileLock:
+    """Lock the folder of the gateway's state.
+
+    Raises:
+        click.ClickException: another gateway uses it.
+    """
+    from ragstore_gateway.database.state_lock import StateInUse, lock_state
+
+    try:
+        return lock_state(Path(path))
+    except StateInUse:
+        reason = "another gateway uses it; replicas share PostgreSQL (RAGSTORE_GATEWAY_DATABASE_URL)"
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    raise click.ClickException(f"{variable('data_path')}={path} cannot be used: {reason}")
+
+
+def _check_store(chosen: Settings) -> None:
+    """Check that no other service uses the data of a store in this process.
+
+    Raises:
+        click.ClickException: one does, or a setting of the store is wrong.
+    """
+    if os.environ.get(STORE_URL_VARIABLE):
+        return
+    from ragstore.app import check_data
+
+    try:
+        own = settings.load_store(chosen)
+    except SettingsError as error:
+        raise click.ClickException(str(error)) from None
+    try:
+        check_data(own)
+    except SettingsError as error:
+        message = f"{variable('data_path')}={chosen.data_path} cannot be used: {error}"
+        raise click.ClickException(message) from None
+
+
 @main.command()
 def check() -> None:
-    """Show the settings in force, secrets masked."""
-    for name, value in settings.shown(loaded_settings()).items():
+    """Show the settings in force, secrets masked, and whether everything that they name can be used.
+
+    The keys, the database, the store, the provider of embeddings and the model server are tried. Exit code 1 if one of
+    them cannot be used. A data folder that does not exist is not created.
+    """
+    from ragstore_gateway.commands.check import check_all
+
+    chosen = loaded_settings()
+    for name, value in settings.shown(chosen).items():
         click.echo(f"{name}={value}")
+    # Standard output has the results; what the parts log would repeat them.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    results = asyncio.run(check_all(chosen))
+    for each in results:
+        click.echo(f"{each.subject}: {each.text}")
+    failed = [each.subject for each in results if not each.is_usable]
+    if failed:
+        raise click.ClickException(f"Not usable: {', '.join(failed)}")
 
 
 @main.command("openapi")
@@ -148,6 +211,7 @@ main.add_command(kb)
 main.add_command(evaluate)
 main.add_command(mcp)
 main.add_command(audit_commands(loaded_settings))
+main.add_command(state_commands(loaded_settings))
 main.add_command(
     key_commands(GATEWAY_KEYS, "RAGSTORE_GATEWAY_KEYS_FILE", lambda: loaded_settings().keys_file, [STORE_KEYS])
 )

@@ -21,7 +21,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
 from ragstore.kit.tracing.spans import span
 from ragstore_gateway.database.errors import DatabaseNotUsable
-from ragstore_gateway.database.migrate import upgrade
+from ragstore_gateway.database.migrate import pending, upgrade
 from ragstore_gateway.database.sqlite_driver import SqliteConnection
 from ragstore_gateway.errors import DatabaseUnavailable, InsufficientStorage
 from ragstore_gateway.settings import Settings
@@ -85,12 +85,7 @@ class Database:
         Raises:
             DatabaseNotUsable: the database cannot be reached within 30 s, or its schema is of a newer version.
         """
-        try:
-            await self._migrate()
-        except DatabaseNotUsable as error:
-            # The server logs only a traceback.
-            _log.error("the gateway cannot start", error=str(error))
-            raise
+        await self._migrate()
         self._engine = create_engine(self.url)
         if not self.is_postgresql:
             self._watching = _watching(str(self.url.database))
@@ -161,6 +156,24 @@ class Database:
         async with self.reading() as session:
             await session.execute(text("SELECT 1"))
 
+    async def examine(self) -> str:
+        """Look at the database, which is not open, and change nothing.
+
+        Returns:
+            One sentence.
+
+        Raises:
+            DatabaseNotUsable: it cannot be reached, or its schema is of a newer version.
+        """
+        engine = create_engine(self.url, migrating=True)
+        try:
+            async with engine.execution_options(**{_WRITE: False}).connect() as connection:
+                return await connection.run_sync(pending)
+        except (OperationalError, InterfaceError, OSError) as error:
+            raise DatabaseNotUsable(error_text(error)) from None
+        finally:
+            await engine.dispose()
+
     async def checkpoint(self) -> None:
         """Move SQLite's write-ahead log to its file, so that the log has nothing that was overwritten there.
 
@@ -195,7 +208,10 @@ class Database:
     async def _migrate(self) -> None:
         if not self.is_postgresql:
             folder = Path(str(self.url.database)).parent
-            await asyncio.to_thread(folder.mkdir, OWNER_ONLY, parents=True, exist_ok=True)
+            try:
+                await asyncio.to_thread(folder.mkdir, OWNER_ONLY, parents=True, exist_ok=True)
+            except OSError as error:
+                raise DatabaseNotUsable(f"The folder {folder} cannot be used: {error.strerror}") from None
         engine = create_engine(self.url, migrating=True)
         loop = asyncio.get_running_loop()
         end = loop.time() + START_SECONDS
@@ -207,11 +223,11 @@ class Database:
                         await connection.run_sync(upgrade)
                     return
                 except (OperationalError, InterfaceError, OSError) as error:
-                    if loop.time() >= end:
-                        reason = f"The database cannot be used: {_reason(error)}"
+                    if loop.time() >= end or _is_final(error):
+                        reason = f"The database cannot be used: {error_text(error)}"
                         raise DatabaseNotUsable(reason) from None
                     if not waiting:
-                        _log.warning("database not reachable yet", error=_reason(error), seconds=START_SECONDS)
+                        _log.warning("database not reachable yet", error=error_text(error), seconds=START_SECONDS)
                     waiting = True
                 await asyncio.sleep(1)
         finally:
@@ -308,12 +324,18 @@ def _unavailable() -> Iterator[None]:
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:
         if isinstance(error, DBAPIError) and _is_full(error.orig):
             full = InsufficientStorage("The disk of the database is full; nothing was written")
-            raise full.because(_reason(error)) from error
-        raise DatabaseUnavailable("The database cannot be used at the moment").because(_reason(error)) from error
+            raise full.because(error_text(error)) from error
+        raise DatabaseUnavailable("The database cannot be used at the moment").because(error_text(error)) from error
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        raise DatabaseUnavailable("The database cannot be used at the moment").because(_reason(error)) from error
+        raise DatabaseUnavailable("The database cannot be used at the moment").because(error_text(error)) from error
+
+
+def _is_final(error: SQLAlchemyError | OSError) -> bool:
+    """Whether waiting is of no use. Another process may leave SQLite's file; a folder is not repaired by time."""
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
+    return code is not None and code & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _is_full(error: BaseException | None) -> bool:
@@ -323,7 +345,7 @@ def _is_full(error: BaseException | None) -> bool:
     )
 
 
-def _reason(error: SQLAlchemyError | OSError) -> str:
+def error_text(error: SQLAlchemyError | OSError) -> str:
     """Why the database cannot be used, without parameters of a statement, in one line."""
     text = str(error.orig) if isinstance(error, DBAPIError) else str(error)
     return " ".join(text.split())[:300]

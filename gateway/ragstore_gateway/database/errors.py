@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ragstore.kit.errors import StartFailed
 
-class DatabaseNotUsable(Exception):
-    """The gateway cannot start with this database. The text is one line for the operator, without secrets."""
+
+class DatabaseNotUsable(StartFailed):
+    """The gateway cannot start with this database."""

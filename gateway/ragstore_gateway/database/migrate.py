@@ -8,6 +8,8 @@ from typing import Final
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.script.revision import ResolutionError
 from alembic.util import CommandError
 from sqlalchemy import Connection
@@ -32,6 +34,34 @@ def alembic_config(connection: Connection) -> Config:
     return config
 
 
+NEWER: Final = "The database was written by a newer version of the gateway, which changed its schema"
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether a database has the schema of this version."""
+    script = ScriptDirectory.from_config(alembic_config(connection))
+    return MigrationContext.configure(connection).get_current_revision() == script.get_current_head()
+
+
+def pending(connection: Connection) -> str:
+    """Say in one sentence how a start would find a database.
+
+    Raises:
+        DatabaseNotUsable: the database has a schema that this version of the gateway does not know.
+    """
+    kind = "PostgreSQL" if connection.dialect.name == "postgresql" else "SQLite"
+    found = MigrationContext.configure(connection).get_current_revision()
+    script = ScriptDirectory.from_config(alembic_config(connection))
+    known = {each.revision for each in script.walk_revisions()}
+    if found is None:
+        return f"{kind} is available, and empty: the first start creates the tables"
+    if found not in known:
+        raise DatabaseNotUsable(NEWER)
+    if found == script.get_current_head():
+        return f"{kind} is available"
+    return f"{kind} is available; the next start migrates its schema"
+
+
 def upgrade(connection: Connection, revision: str = "head") -> None:
     """Run the migrations that the database lacks, all in one transaction.
 
@@ -52,6 +82,4 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
     except CommandError as error:
         if not isinstance(error.__cause__, ResolutionError):
             raise
-        raise DatabaseNotUsable(
-            "The database was written by a newer version of the gateway, which changed its schema"
-        ) from None
+        raise DatabaseNotUsable(NEWER) from None

@@ -54,8 +54,6 @@ class StoreAccess:
             async with asyncio.timeout(START_SECONDS):
                 is_known = await self._check()
         if self._is_mismatch:
-            # The server logs only a traceback.
-            _log.error("the gateway cannot start", error=self.problem)
             raise SettingsError(self.problem)
         repeating = None if is_known and not self.problem else asyncio.create_task(self._repeat(), name="store-access")
         try:

@@ -258,3 +258,7 @@ class Stopping(ServiceError):
     status = 503
     title = "Service stopping"
     retry_after = 1
+
+
+class StartFailed(Exception):
+    """The service cannot start, for a reason that an operator can change. The text is one line without secrets."""

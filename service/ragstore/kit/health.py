@@ -78,6 +78,28 @@ def readiness(error: str) -> Response[Probe]:
     )
 
 
+def live_route(tags: Sequence[str] = ()) -> HTTPRouteHandler:
+    """The route of liveness.
+
+    Args:
+        tags: its tags in the OpenAPI document.
+    """
+
+    @get(
+        LIVE_PATH,
+        opt=PUBLIC,
+        operation_id="getLiveness",
+        summary="Liveness",
+        description="Liveness probe: always 200 while the process responds.",
+        tags=tags,
+        sync_to_thread=False,
+    )
+    def live() -> Probe:
+        return Probe("alive")
+
+    return live
+
+
 def health_routes(
     probe: Callable[[], Awaitable[Any]] | None = None, *, backend: str = "the backend", tags: Sequence[str] = ()
 ) -> list[HTTPRouteHandler]:
@@ -94,18 +116,6 @@ def health_routes(
     subject = backend[:1].upper() + backend[1:]
 
     @get(
-        LIVE_PATH,
-        opt=PUBLIC,
-        operation_id="getLiveness",
-        summary="Liveness",
-        description="Liveness probe: always 200 while the process responds.",
-        tags=tags,
-        sync_to_thread=False,
-    )
-    def live() -> Probe:
-        return Probe("alive")
-
-    @get(
         READY_PATH,
         opt=PUBLIC,
         operation_id="getReadiness",
@@ -118,4 +128,4 @@ def health_routes(
         error = "" if probe is None else (await check(probe(), f"{subject} did not respond in time"))[1]
         return readiness(error)
 
-    return [live, ready]
+    return [live_route(tags), ready]

@@ -56,7 +56,8 @@ def test_without_the_database_calls_are_503_and_it_recovers_by_itself(stoppable:
         assert health.json()["store"]["ok"] is True
         assert health.json()["database"]["kind"] == "postgresql"
         assert health.json()["database"]["error"]
-        assert http.get("/health/ready").status_code == 503
+        unready = http.get("/health/ready?feature=knowledge_bases")
+        assert (unready.status_code, unready.headers["Retry-After"]) == (503, "1")
         assert http.get("/health/live").status_code == 200
         # Calls that need no database work.
         assert http.post("/embed", json={"inputs": ["tea"]}).status_code == 200
@@ -64,7 +65,7 @@ def test_without_the_database_calls_are_503_and_it_recovers_by_itself(stoppable:
     finally:
         stoppable.postgres.start()
     deadline = time.monotonic() + WAIT_SECONDS
-    while http.get("/health/ready").status_code != 200 and time.monotonic() < deadline:
+    while http.get("/health/ready?feature=knowledge_bases").status_code != 200 and time.monotonic() < deadline:
         time.sleep(0.1)
     assert http.get(path).json()["name"] == name
     create(http, "rags", f"{name}-2")

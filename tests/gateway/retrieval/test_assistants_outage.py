@@ -62,7 +62,7 @@ def code_of(response: httpx.Response) -> tuple[int, str, str]:
 
 def wait_until_ready(http: httpx.Client) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
-    while http.get("/health/ready").status_code != 200 and time.monotonic() < deadline:
+    while http.get("/health/ready?feature=knowledge_bases").status_code != 200 and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
@@ -141,3 +141,32 @@ def test_a_chat_that_requires_its_ledger_entry_never_reaches_the_upstream(replic
     assert [entry["sequence"] for entry in entries] == list(range(1, len(entries) + 1))
     ids = [response.headers["X-Request-ID"] for response in answered]
     assert [entry["requestId"] for entry in entries if entry["requestId"] in ids] == ids
+
+
+def readiness(http: httpx.Client, feature: str = "") -> tuple[int, dict[str, str]]:
+    """The status of a readiness probe, and the state of each feature."""
+    response = http.get("/health/ready", params={"feature": feature} if feature else {})
+    features: dict[str, str] = response.json()["features"]
+    return response.status_code, features
+
+
+def test_without_the_database_what_needs_none_is_ready_and_the_rest_is_503_with_its_code(
+    replicas: Replicas, late: str
+) -> None:
+    complete = {"assistants": "ready", "chat": "ready", "embeddings": "ready"}
+    away = "database_unavailable"
+    assert readiness(replicas.lenient) == (200, {**complete, "knowledge_bases": away})
+    assert readiness(replicas.strict) == (200, {**complete, "assistants": "audit_unavailable", "knowledge_bases": away})
+    for feature, status in (("chat", 200), ("embeddings", 200), ("assistants", 200), ("knowledge_bases", 503)):
+        assert readiness(replicas.lenient, feature)[0] == status
+    assert readiness(replicas.strict, "assistants")[0] == 503
+    # A feature that is ready works; another one responds with its code.
+    assert chat(replicas.lenient, "m").status_code == 200
+    assert replicas.lenient.post("/embed", json={"inputs": ["tea"]}).status_code == 200
+    assert chat(replicas.lenient, "rag/ops").status_code == 200
+    assert replicas.lenient.get("/ragstore/rags/descriptors").json()["code"] == away
+    assert code_of(chat(replicas.strict, "rag/ops"))[:2] == (503, "audit_unavailable")
+
+
+def test_a_feature_that_does_not_exist_is_400(replicas: Replicas) -> None:
+    assert replicas.lenient.get("/health/ready?feature=tea").status_code == 400

@@ -149,9 +149,9 @@ def test_store_providers_and_upstream_get_the_trace_and_the_id_of_the_request(
     embedding, rerank = spans["embedding request"].span_id.hex(), spans["rerank"].span_id.hex()
     assert by_target["/v1/embed"]["traceparent"] == [f"00-{trace_id}-{embedding}-01"]
     assert by_target["/v1/rerank"]["traceparent"] == [f"00-{trace_id}-{rerank}-01"]
-    (chat,) = by_target["/v1/chat/completions"]["traceparent"]
-    assert chat.startswith(f"00-{trace_id}-")
-    assert PARENT not in chat
+    (upstream,) = by_target["/v1/chat/completions"]["traceparent"]
+    assert upstream.startswith(f"00-{trace_id}-")
+    assert PARENT not in upstream
     store = [each for each in traced.to_store if each.get("x-request-id") == request_id]
     searching = spans["search vectors"].span_id.hex()
     assert f"00-{trace_id}-{searching}-01" in [each["traceparent"] for each in store]

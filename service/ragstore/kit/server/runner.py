@@ -22,6 +22,7 @@ from ragstore.kit.file_limit import raise_file_limit
 from ragstore.kit.large_blocks import return_large_blocks
 from ragstore.kit.metrics import RequestMetrics
 from ragstore.kit.server.http_protocol import protocol
+from ragstore.kit.server.startup import Startup
 from ragstore.kit.settings import ServerSettings
 from ragstore.kit.shutdown import Shutdown
 
@@ -33,6 +34,7 @@ class _Server(uvicorn.Server):
 
     Args:
         config: uvicorn's settings.
+        app: the application.
         stopping: set when the service shuts down.
         drain_seconds: time for which the service still serves after the signal.
         facts: logged when the service has started.
@@ -42,12 +44,14 @@ class _Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
+        app: Startup,
         stopping: Shutdown,
         drain_seconds: float,
         facts: Mapping[str, object],
         page: str,
     ) -> None:
         super().__init__(config)
+        self._app = app
         self._stopping = stopping
         self._drain_seconds = drain_seconds
         self._facts = facts
@@ -55,6 +59,11 @@ class _Server(uvicorn.Server):
         self._signalled = 0.0
         self._signal = ""
         self._requests_cut = 0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped it, maybe before it had started."""
+        return bool(self._signal)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen."""
@@ -75,6 +84,8 @@ class _Server(uvicorn.Server):
                 self._captured_signals.append(sig)
                 return
         self._stopping.set()
+        if not self.started:
+            self._app.stop()
         super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
@@ -109,7 +120,8 @@ def run(
     """Serve until SIGTERM or SIGINT, and exit.
 
     On a signal the service is not ready any more. It serves for `drain_seconds`, and then rejects requests; requests in
-    flight get `shutdown_seconds` to complete. The exit code is 0 after a signal, and 1 if the service could not start.
+    flight get `shutdown_seconds` to complete. A signal during the start ends the start. The exit code is 0 after a
+    signal, and 1 if the service could not start.
 
     Args:
         create_app: makes the application; its argument is set when the service stops.
@@ -127,7 +139,7 @@ def run(
     raise_file_limit()
     return_large_blocks()
     stopping = Shutdown()
-    app = create_app(stopping)
+    app = Startup(create_app(stopping))
     # Objects that exist now live as long as the process, so the garbage collector need not traverse them.
     gc.freeze()
     access = "keys" if settings.keys_file else "open"
@@ -145,6 +157,7 @@ def run(
             proxy_headers=False,
             timeout_graceful_shutdown=settings.shutdown_seconds,
         ),
+        app,
         stopping,
         settings.drain_seconds,
         {"access": access, **(facts or {})},
@@ -154,10 +167,10 @@ def run(
         server.run()
     except SystemExit as end:
         # uvicorn ends with 3 if it cannot listen.
-        sys.exit(0 if end.code in (0, None) else 1)
+        sys.exit(0 if end.code in (0, None) or server.is_stopped else 1)
     finally:
         server.log_stopped()
-    sys.exit(0 if server.started else 1)
+    sys.exit(0 if server.started or server.is_stopped else 1)
 
 
 def _address(listener: socket.socket) -> str:

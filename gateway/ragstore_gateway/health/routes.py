@@ -96,22 +96,27 @@ async def health(
 
 
 def probe_routes(store: Store, database: Database) -> list[HTTPRouteHandler]:
-    """The routes of liveness and readiness."""
+    """The routes of liveness and readiness of a worker, which needs both."""
 
     async def probe() -> None:
-        await asyncio.gather(_probe(store), database.ping())
+        await asyncio.gather(probe_store(store), database.ping())
 
     return health_routes(probe, backend="the store and the database", tags=["service"])
 
 
 async def _usable(store: Store) -> None:
     """Check that the store responds, and that knowledge bases may use it."""
-    await _probe(store)
+    await probe_store(store)
     if store.access is not None and store.access.problem:
         raise StoreUnavailable(store.access.problem)
 
 
-async def _probe(store: Store) -> None:
+async def probe_store(store: Store) -> None:
+    """Check that the store responds.
+
+    Raises:
+        StoreUnavailable: it does not.
+    """
     try:
         await store.client.ready()
     except RagstoreError as error:
