@@ -130,7 +130,8 @@ async def test_documents_of_another_session_do_not_exist(agents: Agents) -> None
         assert (await called(client, "fetch", id=mine["id"]))["text"] == "The upload of Ann."
         assert (await called(client, "list_documents", base="team_sessions"))["documents"][0]["uri"] == uri
         assert (await client.read_resource(uri)).contents[0].model_dump()["text"] == "The upload of Ann."
-    for headers in ({}, {"X_Session_Id": "bob"}):
+    others: list[dict[str, Any]] = [{}, {"X_Session_Id": "bob"}]
+    for headers in others:
         async with agents.client("writer", **headers) as client:
             assert (await called(client, "search", query="upload", bases=["team_sessions"]))["results"] == []
             assert await failed(client, "fetch", id=mine["id"]) == "There is no such passage any more: search again"

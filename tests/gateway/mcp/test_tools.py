@@ -174,7 +174,7 @@ async def test_documents_are_listed_with_their_addresses(agents: Agents) -> None
 async def test_a_remembered_text_is_found_when_the_call_returns(agents: Agents) -> None:
     reports: list[float] = []
 
-    async def report(progress: float, _total: float | None, _message: str | None) -> None:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         reports.append(progress)
 
     text = f"Ann prefers the green teapot. {CANARY}"
