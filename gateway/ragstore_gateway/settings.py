@@ -44,6 +44,12 @@ ALIASES: Final[Mapping[str, str]] = {
 }
 """Variables of other programs that are read, too, with the field that they set. The gateway's own variable wins."""
 
+UNSERVED: Final[Mapping[str, str]] = {
+    "QDRANT_URL": "create a knowledge base with the storeType qdrant",
+    "AGENT_EMBEDDER_URL": f"set {PREFIX}EMBEDDING_URL",
+    "AGENT_QDRANT_VECTOR_SIZE": "the dimension is the model's",
+}
+"""Variables of the same programs that have no effect here, with the remedy. The log names each one that is set."""
 
 REWRITE_PROMPT: Final = (
     "Write the last message of the user as one question that can be understood without the conversation: replace "
@@ -335,6 +341,16 @@ def load_store(settings: Settings, environ: Mapping[str, str] | None = None) -> 
             f"{store_settings.variable('reserved_prefixes')} does not have it"
         )
     return loaded
+
+
+def unserved(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of other programs that are set and have no effect, with the remedy for each.
+
+    Args:
+        environ: the variables to read; the process's own when None.
+    """
+    environ = os.environ if environ is None else environ
+    return {name: remedy for name, remedy in UNSERVED.items() if environ.get(name)}
 
 
 def shown(settings: Settings) -> dict[str, str]:

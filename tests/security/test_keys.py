@@ -85,6 +85,8 @@ def test_each_operation_requires_a_key_as_the_openapi_document_declares(anonymou
         {"X-API-Key": "KEY"},
         {"X-API-Key": "KEY", "Authorization": "Bearer KEY"},
         {"X-API-Key": "KEY", "Authorization": "Basic dTpw"},
+        {"api-key": "KEY"},
+        {"api-key": "of another server", "Authorization": "Bearer KEY"},
     ],
 )
 def test_a_key_is_accepted_in_either_header(
@@ -106,6 +108,7 @@ def test_a_key_is_accepted_in_either_header(
         {"X-API-Key": "rsk_" + "A" * 43},
         {"X-API-Key": "KEY", "Authorization": "Bearer other"},
         {"Cookie": "X-API-Key=KEY"},
+        {"api-key": "KEYx"},
     ],
 )
 def test_an_invalid_key_gets_401(keyed: KeyedService, anonymous: httpx.Client, headers: dict[str, str]) -> None:

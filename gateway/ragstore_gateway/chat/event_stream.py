@@ -20,6 +20,9 @@ from ragstore_gateway.chat.shown_passage import shown
 MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of an event that is held until its end. What follows a larger one is passed on unchanged."""
 
+MAX_DATA_LINES: Final = 64
+"""Maximum number of lines of JSON of an event. An event with more is passed on unchanged."""
+
 DONE: Final = b"[DONE]"
 
 _END: Final = re.compile(rb"\r?\n\r?\n|\r\r")
@@ -43,6 +46,9 @@ class _Chunk(Struct, frozen=True):
 
 _CHUNK: Final = msgspec.json.Decoder(_Chunk)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
+_ERROR: Final = re.compile(rb'\s*\{\s*"error"\s*:\s*[^\s n]')
+"""The beginning of an event of an upstream that reports an error."""
+
 _COPIED: Final = ("id", "object", "created", "model", "system_fingerprint")
 
 
@@ -130,8 +136,12 @@ class EventStream:
 
     def _event(self, event: bytes, end: bytes) -> Generator[bytes, None, None]:
         """The bytes for an event, in pieces."""
-        lines = list(islice(_DATA.finditer(event), 2))
-        if len(lines) != 1:  # a comment, or JSON over several lines, which no upstream is known to send
+        lines = list(islice(_DATA.finditer(event), MAX_DATA_LINES + 1))
+        if len(lines) > 1:
+            joined = _with_one_line(event, lines)
+            lines = [] if joined is None else list(_DATA.finditer(joined))
+            event = joined or event
+        if len(lines) != 1:  # a comment, or several lines that are not JSON
             yield event + end
             return
         start, stop = lines[0].span(1)
@@ -149,6 +159,9 @@ class EventStream:
         except UNREADABLE:
             yield own
             return
+        if _ERROR.match(data):
+            # The upstream says itself why its stream ends here.
+            self.complete = True
         finished = [choice for choice in chunk.choices if choice.finish_reason is not None]
         self.complete = self.complete or bool(finished)
         if self._choices is None:
@@ -199,3 +212,21 @@ class EventStream:
         """A chunk of a choice."""
         choice = {"index": index, "delta": delta, "finish_reason": None}
         return b"data: " + write_fields({**self._template, "choices": encode_raw([choice])}) + b"\n\n"
+
+
+def _with_one_line(event: bytes, lines: Sequence[re.Match[bytes]]) -> bytes | None:
+    """An event whose JSON has several `data` lines, with one such line; None if it is another event.
+
+    A line break between two tokens is a space.
+    """
+    if len(lines) > MAX_DATA_LINES:
+        return None
+    data = b" ".join(line[1].rstrip(b"\r") for line in lines)
+    try:
+        _FIELDS.decode(data)
+    except UNREADABLE:
+        return None
+    head, tail = event[: lines[0].start()], event[lines[-1].end() :]
+    between = event[lines[0].end() : lines[-1].start()]
+    # Other fields between the lines are not repeated: no upstream is known to send some there.
+    return None if _DATA.sub(b"", between).strip() else head + b"data: " + data + tail

@@ -181,6 +181,10 @@ class Models:
         usable = (name for name, model in (await self._assistants.upstream_models()).items() if names.first_of([model]))
         assistants = [RAG_PREFIX + name for name in usable]
         plain = {RAG_PREFIX + entry.id: entry for entry in entries if not entry.id.startswith(RAG_PREFIX)}
+        for entry in entries:
+            if entry.id.startswith(LOCAL_PREFIX):
+                # `find` tries this prefix, too.
+                plain.setdefault(RAG_PREFIX + entry.id.removeprefix(LOCAL_PREFIX), entry)
         added = [ModelEntry(name, _minimal()).renamed(name) for name in assistants if name not in known]
         taken = known | set(assistants)
         return [*added, *(entry.renamed(name) for name, entry in plain.items() if name not in taken)]

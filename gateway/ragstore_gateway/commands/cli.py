@@ -103,6 +103,8 @@ def _checked_settings() -> Settings:
     except (EngineInvalid, SettingsError) as error:
         raise click.ClickException(str(error)) from None
     configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
+    for name, remedy in settings.unserved().items():
+        structlog.get_logger(__name__).warning("variable without effect", variable=name, remedy=remedy)
     return chosen
 
 

@@ -24,14 +24,13 @@ class ToolDeclaration:
     """A tool.
 
     Attributes:
-        name: its name.
         title: its name for people.
         description: what it does, for models.
         arguments: the struct of its arguments.
         result: the struct of its result.
         call: calls it.
         writes: whether it stores documents.
-        asks: whether it needs an upstream.
+        chats: whether it needs an upstream.
     """
 
     name: str
@@ -41,7 +40,7 @@ class ToolDeclaration:
     result: type[msgspec.Struct]
     call: Callable[[Tools, McpCaller, Any, Progress], Awaitable[msgspec.Struct]]
     writes: bool = False
-    asks: bool = False
+    chats: bool = False
 
 
 TOOLS: Final = (
@@ -91,12 +90,12 @@ TOOLS: Final = (
     ToolDeclaration(
         "ask",
         "Ask a question",
-        "Let a model answer a question from the knowledge bases, with citations. Prefer `search` to read the passages "
-        "yourself.",
+        "Let a model reply to a question from the knowledge bases, with citations. Prefer `search` to read the "
+        "passages yourself.",
         schemas.Ask,
         schemas.Answer,
         Tools.ask,
-        asks=True,
+        chats=True,
     ),
 )
 """The tools, in the order of the list."""

@@ -52,9 +52,9 @@ class TextPart:
 
 
 class VisibleDocuments:
-    """Finds knowledge bases and documents. What is hidden from a caller is treated as absent.
+    """Finds knowledge bases and documents. A base or a document that is hidden from a caller is treated as absent.
 
-    Documents that the filter of a knowledge base excludes, such as those of other sessions, are hidden, too.
+    Documents that the filter of a knowledge base excludes, such as documents of other sessions, are hidden, too.
 
     Args:
         bases: the knowledge bases.
@@ -180,11 +180,7 @@ class VisibleDocuments:
 
 
 def permits(base: Configuration[KnowledgeBase], metadata: Mapping[str, MetadataValue], caller: McpCaller) -> bool:
-    """Whether the filter of a knowledge base permits a caller to read something.
-
-    Args:
-        metadata: its metadata.
-    """
+    """Whether the filter of a knowledge base permits a caller to read something with this metadata."""
     own = joined([base.body.where], caller.variables)
     return own is not None and language.matches(language.parse(own), metadata)
 

@@ -36,7 +36,6 @@ class McpEndpoint:
 
     Args:
         settings: the gateway's settings.
-        tools: the tools.
         bases: the knowledge bases.
         documents: the documents that exist for a caller.
         is_authorized: whether a key is still in force, with the same rights.
@@ -89,11 +88,7 @@ class McpEndpoint:
             raise NotConfigured(str(error)) from None
 
     def responding(self, body: bytes) -> McpCall:
-        """The application that responds to a request.
-
-        Args:
-            body: its body.
-        """
+        """The application that responds to a request with this body."""
         return McpCall(self, body)
 
     async def respond(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
@@ -142,8 +137,7 @@ class McpCall:
     """Responds to one request.
 
     Args:
-        endpoint: what serves it.
-        body: its body.
+        endpoint: serves it.
     """
 
     def __init__(self, endpoint: McpEndpoint, body: bytes) -> None:

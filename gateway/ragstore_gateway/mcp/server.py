@@ -92,7 +92,7 @@ class McpServer:
         for each in TOOLS:
             if each.writes and not (self._settings.mcp_write and caller.may_write):
                 continue
-            if each.asks and not self._settings.upstream_url:
+            if each.chats and not self._settings.upstream_url:
                 continue
             yield each
 
@@ -185,7 +185,7 @@ def _listed(tool: ToolDeclaration) -> types.Tool:
         title=tool.title,
         read_only_hint=not tool.writes,
         destructive_hint=tool.writes,
-        idempotent_hint=not tool.asks,
+        idempotent_hint=not tool.chats,
         open_world_hint=False,
     )
     return types.Tool(

@@ -50,7 +50,6 @@ class ResponsesCall(RagCall):
 
     Args:
         chat: the parts of chat.
-        request: the request.
         search: searches vector stores.
     """
 

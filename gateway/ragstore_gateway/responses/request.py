@@ -52,7 +52,7 @@ class FunctionTool(Struct, frozen=True, tag="function"):
     description: str | None = None
 
 
-class FileSearchTool(Struct, frozen=True, tag=FILE_SEARCH):
+class FileSearchTool(Struct, frozen=True, tag=FILE_SEARCH, forbid_unknown_fields=True):
     """A search of vector stores."""
 
     vector_store_ids: Annotated[list[str], Meta(min_length=1, max_length=MAX_STORES)]

@@ -16,10 +16,11 @@ from ragstore.kit.misfits import choices, readable
 from ragstore.kit.settings import SECRET
 from ragstore_gateway.secrets.secret_references import SecretReferences
 
-Url = Annotated[
-    str, Meta(pattern=r"^https?://[^\s/@?#]+(/[^\s?#]*)?$(?!\n)", description="an http:// or https:// address")
-]
-"""The address of a server. It has no user and password: they would be secrets."""
+_URL: Final = r"^(https?://[^\s/@?#]+|[A-Za-z0-9._-]+:[0-9]{1,5})(/[^\s?#]*)?$(?!\n)"
+
+Url = Annotated[str, Meta(pattern=_URL, description="an http:// or https:// address, or host:port")]
+"""The address of a server. It has no user and password: they would be secrets. Without a scheme, as EDDI writes its
+defaults (`localhost:11434`), it is an address of HTTP."""
 
 Token = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$(?!\n)", description="letters, digits and .-_")]
 """A name that becomes a part of a host's name or of a path."""
@@ -62,6 +63,8 @@ def convert_parameters(kind: type[P], given: Mapping[str, object], path: str, se
                     raise InvalidRequest.at(f"{path}.{name}", "Required")
                 continue
             values[field.name] = msgspec.convert(value, field.type, strict=False)
+            if _is_url(field.type) and "://" not in values[field.name]:
+                values[field.name] = f"http://{values[field.name]}"
             if _is_secret(field.type):
                 secrets.check(values[field.name], f"{path}.{name}")
         except msgspec.ValidationError as error:
@@ -77,6 +80,10 @@ def _is_secret(kind: Any) -> bool:
     if get_origin(kind) is Annotated:
         return SECRET in get_args(kind)[1:]
     return any(_is_secret(each) for each in get_args(kind))
+
+
+def _is_url(kind: Any) -> bool:
+    return any(mark.pattern == _URL for mark in _marks(kind))
 
 
 def _message(text: str, kind: Any) -> str:

@@ -87,7 +87,11 @@ def test_the_sdk_accumulates_a_stream_with_annotations_and_a_debug_line(manual_g
 
 
 def test_the_sdk_lists_and_gets_models(sdk: OpenAI) -> None:
-    assert [model.id for model in sdk.models.list()] == [*MODELS, *(f"rag/{name}" for name in MODELS)]
+    assert [model.id for model in sdk.models.list()] == [
+        *MODELS,
+        *(f"rag/{name}" for name in MODELS),
+        "rag/phi3-en",
+    ]
     assert sdk.models.retrieve("rag/deep/a/b").id == "rag/deep/a/b"
 
 

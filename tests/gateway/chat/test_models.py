@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 def test_the_list_has_the_upstreams_models_and_a_rag_model_for_each(http: httpx.Client) -> None:
     listed = http.get("/v1/models").json()
-    assert [entry["id"] for entry in listed["data"]] == [*MODELS, *(f"rag/{name}" for name in MODELS)]
-    assert listed["data"][-1] == {**listed["data"][len(MODELS) - 1], "id": f"rag/{MODELS[-1]}"}
+    names = [*MODELS, *(f"rag/{name}" for name in MODELS), "rag/phi3-en"]
+    assert [entry["id"] for entry in listed["data"]] == names
+    assert listed["data"][-2] == {**listed["data"][len(MODELS) - 1], "id": f"rag/{MODELS[-1]}"}
     assert (listed["object"], listed["unknown"]) == ("list", 1.5)
 
 
@@ -101,6 +102,13 @@ async def test_the_upstreams_models_are_read_once_for_all_assistants() -> None:
     listed = [json.loads(bytes(entry))["id"] for entry in await models.with_rag(entries)]
     assert listed == [*(f"rag/a{number}" for number in range(1, 100, 2)), "rag/m0", "rag/m1", "rag/m2"]
     assert entries.reads < 5
+
+
+async def test_a_model_of_the_prefix_local_is_listed_without_it_too() -> None:
+    models = Models(Upstream(Settings()), NoRagModels(), cast("PlainModels", None), "")
+    entries = [ModelEntry(name, {}) for name in ("local/phi3-en", "m", "local/m")]
+    listed = [json.loads(bytes(entry))["id"] for entry in await models.with_rag(entries)]
+    assert listed == ["rag/local/phi3-en", "rag/m", "rag/local/m", "rag/phi3-en"]
 
 
 def test_half_of_a_surrogate_pair_in_a_models_name_is_replaced(http: httpx.Client) -> None:

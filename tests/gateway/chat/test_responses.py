@@ -110,7 +110,9 @@ def test_the_items_of_a_conversation_become_the_messages_of_a_chat(sdk: OpenAI, 
 
 
 def test_options_become_options_of_a_chat(sdk: OpenAI, cited: FakeUpstream) -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    schema: dict[str, object] = {"type": "object", "properties": {"a": {"type": "string"}}}
+    text: Any = {"format": {"type": "json_schema", "name": "a", "schema": schema, "strict": True}}
+    choice: Any = {"type": "function", "name": "brew"}
     response = sdk.responses.create(
         model="rag/m",
         input=QUESTION,
@@ -118,10 +120,10 @@ def test_options_become_options_of_a_chat(sdk: OpenAI, cited: FakeUpstream) -> N
         temperature=0.5,
         top_p=0.9,
         tools=[TOOL],
-        tool_choice={"type": "function", "name": "brew"},
+        tool_choice=choice,
         parallel_tool_calls=False,
         reasoning={"effort": "low"},
-        text={"format": {"type": "json_schema", "name": "a", "schema": schema, "strict": True}},
+        text=text,
         metadata={"a": "b"},
     )
     sent = cited.last.json

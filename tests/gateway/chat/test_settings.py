@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway import settings
 from ragstore_gateway.chat.upstream import Upstream
+from ragstore_gateway.commands import cli
 
 ALIASES = {
     "LITELLM_BASE": ("http://litellm:4000", "upstream_url", "http://litellm:4000"),
@@ -75,3 +77,18 @@ def test_the_base_url_of_the_upstream(url: str, key: str, base: str, authorizati
     upstream = Upstream(settings.load(given))
     assert upstream._base == base
     assert upstream.authorization == authorization
+
+
+def test_variables_of_other_programs_without_effect_are_named_in_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QDRANT_URL", "http://qdrant:6333/secret-path")
+    monkeypatch.setattr(cli, "configure_logging", lambda *_: None)
+    with capture_logs() as logs:
+        cli._checked_settings()
+    (entry,) = [each for each in logs if each["event"] == "variable without effect"]
+    assert entry["variable"] == "QDRANT_URL"
+    assert "qdrant" in entry["remedy"]
+    assert "secret-path" not in str(logs)
+
+
+def test_a_variable_without_effect_that_is_empty_is_not_named() -> None:
+    assert settings.unserved({"QDRANT_URL": "", "AGENT_EMBEDDER_URL": "x"}).keys() == {"AGENT_EMBEDDER_URL"}

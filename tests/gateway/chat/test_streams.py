@@ -195,6 +195,33 @@ def test_an_event_without_end_is_not_held_for_ever(monkeypatch: pytest.MonkeyPat
     assert stream.feed(b"more\n\n") == b"more\n\n"
 
 
+def test_json_over_several_lines_is_a_chunk_as_on_one_line() -> None:
+    lines = delta("Yes [1].", finish="stop").replace(b', "', b',\r\ndata: "')
+    assert lines.count(b"data: ") > 3
+    text = rewriter().feed(lines)
+    assert b'"rag/m"' in text
+    assert b"url_citation" in text
+
+
+@pytest.mark.parametrize("event", [b"data: Tea\ndata: is\n\n", b'data: {"a": 1,\nid: 7\ndata: "b": 2}\n\n'])
+def test_several_lines_that_are_no_chunk_are_unchanged(event: bytes) -> None:
+    assert rewriter().feed(event) == event
+
+
+def test_an_error_of_the_upstream_is_the_last_event(http: httpx.Client, upstream: FakeUpstream) -> None:
+    own = b'data: {"error": {"message": "too long", "code": 400}}\n\n'
+
+    async def failing(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        await exchange.chunk(delta("Tea") + own)
+        await exchange.end_stream()
+
+    upstream.on("broken", failing)
+    received = events(http, model="rag/broken")
+    upstream.off("broken")
+    assert received[-1] == own.decode().strip()
+
+
 def test_a_model_named_in_a_text_is_not_renamed() -> None:
     event = delta('He wrote "model":"m" and {"model": "m"}.')
     assert rewriter(annotate=False).feed(event) == event.replace(

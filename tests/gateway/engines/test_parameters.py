@@ -233,3 +233,24 @@ async def test_a_client_that_cannot_be_closed_fails_no_call(hangs: bool) -> None
         await shared.aclose()
     assert [line["error"] for line in lines] == ["TimeoutError" if hangs else "OSError"] * 2
     assert "canary-text" not in repr(lines)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("localhost:9200", "http://localhost:9200"),
+        ("search.example:9200/es", "http://search.example:9200/es"),
+        ("https://search.example", "https://search.example"),
+    ],
+)
+def test_an_address_without_a_scheme_is_one_of_http(given: str, expected: str) -> None:
+    parameters = validate("elasticsearch", {"serverUrl": given}, SECRETS)
+    assert msgspec.to_builtins(parameters)["serverUrl"] == expected
+
+
+@pytest.mark.parametrize(
+    "given", ["localhost", "localhost:port", "user@localhost:9200", "localhost:9200?a=b", "ftp://a:1"]
+)
+def test_other_addresses_are_rejected(given: str) -> None:
+    with pytest.raises(InvalidRequest, match="Must be an http:// or https:// address, or host:port"):
+        validate("elasticsearch", {"serverUrl": given}, SECRETS)

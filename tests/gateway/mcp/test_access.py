@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx
 import pytest
 from mcp.shared.exceptions import MCPError
 
@@ -108,6 +109,20 @@ async def test_a_hidden_base_and_an_absent_one_are_equal(agents: Agents) -> None
                 break
 
 
+def test_file_search_finds_no_hidden_vector_store(agents: Agents) -> None:
+    def search(store: str, key: str) -> httpx.Response:
+        tool = {"type": "file_search", "vector_store_ids": [store]}
+        body = {"model": "m", "input": "What is the budget?", "tools": [tool]}
+        headers = {"Authorization": f"Bearer {agents.keys[key]}"}
+        return httpx.post(f"{agents.served.url}/v1/responses", json=body, headers=headers, timeout=30)
+
+    hidden, absent = agents.ids["board"], "00000000-0000-4000-8000-000000000000"
+    found = search(hidden, "reader")
+    assert found.status_code == 404
+    assert found.text.replace(hidden, absent) == search(absent, "reader").text
+    assert search(hidden, "root").status_code == 200
+
+
 async def test_documents_of_another_session_do_not_exist(agents: Agents) -> None:
     uri = "ragstore://team_sessions/upload.txt"
     async with agents.client("writer", X_Session_Id="ann") as client:
@@ -115,7 +130,8 @@ async def test_documents_of_another_session_do_not_exist(agents: Agents) -> None
         assert (await called(client, "fetch", id=mine["id"]))["text"] == "The upload of Ann."
         assert (await called(client, "list_documents", base="team_sessions"))["documents"][0]["uri"] == uri
         assert (await client.read_resource(uri)).contents[0].model_dump()["text"] == "The upload of Ann."
-    for headers in ({}, {"X_Session_Id": "bob"}):
+    others: list[dict[str, Any]] = [{}, {"X_Session_Id": "bob"}]
+    for headers in others:
         async with agents.client("writer", **headers) as client:
             assert (await called(client, "search", query="upload", bases=["team_sessions"]))["results"] == []
             assert await failed(client, "fetch", id=mine["id"]) == "There is no such passage any more: search again"

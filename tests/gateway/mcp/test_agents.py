@@ -45,7 +45,7 @@ async def run_agent(tools: Client[Any], model: AsyncOpenAI, question: str) -> tu
         for tool in await tools.list_tools()
     ]
     messages: list[Any] = [{"role": "user", "content": question}]
-    called = []
+    called: list[str] = []
     for _ in range(MAX_STEPS):
         response = await model.chat.completions.create(model="scripted", messages=messages, tools=offered)
         message = response.choices[0].message

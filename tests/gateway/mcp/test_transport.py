@@ -37,7 +37,7 @@ def command(agents: Agents, key: str = "writer") -> StdioServerParameters:
 async def test_the_command_serves_the_tools_and_resources_of_the_gateway(agents: Agents, mode: Mode) -> None:
     reports: list[float] = []
 
-    async def report(progress: float, _total: float | None, _message: str | None) -> None:
+    async def report(progress: float, total: float | None, message: str | None) -> None:
         reports.append(progress)
 
     async with Client(command(agents), mode=mode) as client:

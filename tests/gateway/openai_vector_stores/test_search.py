@@ -148,6 +148,8 @@ def test_an_invalid_filter_is_400_that_names_its_part(
         ({"query": ["a", " "]}, "query[1]"),
         ({"query": "a", "max_num_results": 51}, "max_num_results"),
         ({"query": "a", "ranking_options": {"score_threshold": 1.5}}, "ranking_options.score_threshold"),
+        ({"query": "a", "ranking_options": {"ranker": "weighted"}}, "ranking_options.ranker"),
+        ({"query": "a", "ranking_options": {"hybrid_search": {"text_weight": 1}}}, "ranking_options.hybrid_search"),
     ],
 )
 def test_an_invalid_search_is_400_that_names_the_field(

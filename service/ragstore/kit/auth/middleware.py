@@ -146,12 +146,16 @@ def sent_keys(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
         headers: the request's, with names in lower case.
 
     Returns:
-        Keys; the same one in two headers counts once.
+        Keys; the same one in two headers counts once. `api-key`, as clients of Azure's API send it, counts only if no
+        other header has a key: it may be a key for another server.
     """
     sent: set[bytes] = set()
+    azure: set[bytes] = set()
     for name, value in headers:
         if name == b"x-api-key":
             sent.add(value)
         elif name == b"authorization" and value[:7].lower() == b"bearer ":
             sent.add(value[7:].strip())
-    return sent
+        elif name == b"api-key":
+            azure.add(value)
+    return sent or azure
