@@ -39,7 +39,7 @@ class SqliteConnection(aiosqlite.Connection):
         self._returned = 0
 
     def begin_later(self) -> None:
-        """Begin a transaction that reads together with its first statement, which is when SQLite begins it, too."""
+        """Begin a transaction together with its first statement. SQLite, too, waits for a statement that reads."""
         self._begins_later = True
 
     def cursor(self) -> SqliteCursor:  # type: ignore[override]  # SQLAlchemy needs only what this one has
@@ -108,8 +108,7 @@ class SqliteCursor:
         """Execute a statement, and read its first rows.
 
         Args:
-            statement: a statement.
-            parameters: its parameters, by position or by name.
+            parameters: the parameters, by position or by name.
         """
         await self._connection.run(lambda connection: self._executed(connection.cursor(), statement, parameters))
         return self
@@ -118,8 +117,7 @@ class SqliteCursor:
         """Execute a statement that returns no rows, several times.
 
         Args:
-            statement: a statement.
-            parameters: its parameters for each time.
+            parameters: the parameters for each time.
         """
 
         def run(connection: sqlite3.Connection) -> None:
