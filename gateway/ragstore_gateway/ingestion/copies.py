@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final, cast
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -14,7 +15,7 @@ from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.errors import BaseTooLarge
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent, new_document, new_ingestion
-from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow
+from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import lock_base
 
 NOT_OWN: Final = "The documents of an existing collection are not copied"
@@ -47,22 +48,61 @@ async def copy_documents(
             f"The base has {count} documents, and at most {acceptance.max_waiting} may wait for ingestion; "
             "ragstore-gateway kb export and kb import copy it"
         )
-    documents = list(await session.scalars(own.order_by(DocumentRow.name)))
-    for full in await acceptance.room_for(session, [document.bytes for document in documents]):
+    sizes = list(await session.scalars(own.with_only_columns(DocumentRow.bytes)))
+    for full in await acceptance.room_for(session, sizes):
         if full is not None:
             raise full
-    now = datetime.now(UTC)
-    for number, document in enumerate(documents):
-        # The queue is ordered by time.
-        accepted_on = now + timedelta(microseconds=number)
-        row = new_document(copy.id, document.name, accepted_on)
-        content = NewContent(document.name, document.media_type, b"", copy.body.name, document.own_metadata or {})
-        ingestion = new_ingestion(row, content, document.content_hash, accepted_on)
-        row.bytes = ingestion.bytes = document.bytes
-        session.add_all([row, ingestion])
-    await session.flush()
+    await _copy_documents(session, own, copy)
     await _copy_texts(session, base_id, copy.id)
     await acceptance.reserve(session)
+
+
+async def _copy_documents(
+    session: AsyncSession, own: sa.Select[DocumentRow], copy: Configuration[KnowledgeBase]
+) -> None:
+    """Add copies of documents and their ingestions, by statements: objects of the session take four times as long."""
+    documents, ingestions = cast("sa.Table", DocumentRow.__table__), cast("sa.Table", IngestionRow.__table__)
+    now = datetime.now(UTC)
+    row = new_document(copy.id, "", now)
+    template = new_ingestion(row, NewContent("", "", b"", copy.body.name), "", now)
+    kept = [documents.c[name] for name in ("name", "media_type", "bytes", "content_hash", "metadata")]
+    found = await session.execute(own.with_only_columns(*kept).order_by(DocumentRow.name))
+    shared = _columns(row, documents)
+    values = [
+        {
+            **shared,
+            **each,
+            "id": str(uuid4()),
+            "last_ingestion": str(uuid4()),
+            # The queue is ordered by time.
+            "created_on": now + timedelta(microseconds=number),
+        }
+        for number, each in enumerate(found.mappings())
+    ]
+    if not values:
+        return
+    await session.execute(sa.insert(documents), values)
+    given = documents.c
+    of_document: dict[str, sa.ColumnElement[Any]] = {
+        "id": given.last_ingestion,
+        "revision": given.last_ingestion,
+        "document_id": given.id,
+        "document_name": given.name,
+        **{name: given[name] for name in ("media_type", "bytes", "content_hash", "metadata", "created_on")},
+    }
+    literals = {
+        name: sa.literal(value, ingestions.c[name].type) for name, value in _columns(template, ingestions).items()
+    }
+    columns = {**literals, **of_document}
+    query = sa.select(*columns.values()).where(given.base_id == copy.id)
+    await session.execute(sa.insert(ingestions).from_select(list(columns), query))
+
+
+def _columns(row: DocumentRow | IngestionRow, table: sa.Table) -> dict[str, Any]:
+    """The values of a row by the names of the table's columns. Columns that the database fills are left out."""
+    attributes = row.__mapper__.get_property_by_column
+    keys = {column.name: attributes(column).key for column in table.columns}
+    return {name: getattr(row, key) for name, key in keys.items() if key in vars(row)}
 
 
 async def _copy_texts(session: AsyncSession, base_id: str, copy_id: str) -> None:

@@ -14,7 +14,7 @@ from ragstore.kit.errors import InvalidRequest, Overloaded
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.disconnect import CallerWatch
-from ragstore_gateway.api.openapi import body_of
+from ragstore_gateway.api.openapi import OPERATION, body_of
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import ChunkOverlap, ChunkSize, KnowledgeBase
 from ragstore_gateway.errors import (
@@ -85,10 +85,18 @@ class TrialChunks(Struct, frozen=True):
     total: Annotated[int, Meta(ge=0, description="Number of all chunks of the text.")]
 
 
+def _name_or_text() -> dict[str, Any]:
+    """The body in the OpenAPI document: it has either the name of a document or a text."""
+    option = body_of(TrialSplit)
+    schema = option[OPERATION]["requestBody"]["content"]["application/json"]["schema"]
+    schema["oneOf"] = [{"required": ["documentName"]}, {"required": ["text"]}]
+    return option
+
+
 @post(
     "/ragstore/rags/{id:str}/split",
     status_code=200,
-    opt={**READER, ERRORS: _ERRORS, **body_of(TrialSplit)},
+    opt={**READER, ERRORS: _ERRORS, **_name_or_text()},
     operation_id="splitDocument",
     summary="Split a document",
     tags=["knowledge bases"],
