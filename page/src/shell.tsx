@@ -23,6 +23,12 @@ interface Area {
 
 const AREAS: Area[] = [
   {
+    name: "bases",
+    title: words.bases,
+    isOpen: () => gatewayRole.value !== undefined,
+    load: () => import("./bases/bases"),
+  },
+  {
     name: "collections",
     title: words.collections,
     isOpen: () => storeRole.value !== undefined,
