@@ -27,6 +27,7 @@ from ragstore_gateway.engines.assembly import Engines
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
+from ragstore_gateway.ingestion.split_routes import split_document
 from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keys import visible_bases
 from ragstore_gateway.openai_vector_stores import file_routes, store_routes
@@ -145,7 +146,13 @@ class KnowledgeServices:
             settings, self.database, self.knowledge_bases, validator, self.ingestion, self.retrieval.retriever
         )
         self._base_routes = ConfigurationRoutes(
-            self.knowledge_bases, KnowledgeBase, validator, KNOWLEDGE_BASES, visible_bases, KNOWLEDGE_BASE_CHOICES
+            self.knowledge_bases,
+            KnowledgeBase,
+            validator,
+            KNOWLEDGE_BASES,
+            visible_bases,
+            KNOWLEDGE_BASE_CHOICES,
+            self.sources.copy_documents,
         )
         self._assistant_routes = ConfigurationRoutes(
             self.assistants,
@@ -167,6 +174,7 @@ class KnowledgeServices:
             *self._base_routes.handlers(),
             *self._assistant_routes.handlers(),
             *ingestion_routes.ROUTES,
+            split_document,
             *source_routes.ROUTES,
             *source_file_routes.ROUTES,
             *store_routes.ROUTES,

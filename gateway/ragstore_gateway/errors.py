@@ -246,6 +246,10 @@ class QueueFull(ServiceError):
     retry_after = 10
 
 
+class BaseTooLarge(Conflict):
+    """A knowledge base has more documents than may wait for ingestion, so a copy of them cannot be accepted."""
+
+
 class FileStorageFull(ServiceError):
     """The uploaded files would be larger together than the settings allow."""
 

@@ -36,11 +36,15 @@ interface Options<Operation> {
   query?: Query<Operation>;
   body?: Body<Operation>;
   signal?: AbortSignal;
+  /** Seconds after which the call fails. */
+  seconds?: number;
 }
 
 /** A response. */
 export interface Reply<T> {
   value: Marked<T>;
+  /** The path of what was read or written, with its version, if the service names it. */
+  resource: string;
   /** Milliseconds that the service needed, by what it did. */
   timing: { name: string; milliseconds: number }[];
 }
@@ -56,6 +60,7 @@ interface Untyped {
   query?: Record<string, unknown>;
   body?: unknown;
   signal?: AbortSignal;
+  seconds?: number;
 }
 
 /** Call the store. */
@@ -67,7 +72,9 @@ export const gateway = request as unknown as Call<GatewayPaths>;
 async function request(method: string, path: string, options: Untyped = {}): Promise<Reply<unknown>> {
   const response = await send(method, addressOf(path, options), options);
   try {
-    return { value: mark((await response.json()) as unknown), timing: timingOf(response) };
+    const content = await response.text();
+    const value = mark(content ? (JSON.parse(content) as unknown) : undefined);
+    return { value, timing: timingOf(response), resource: response.headers.get("X-Resource-URI") ?? "" };
   } catch (error) {
     // The stream was cut, or is no JSON.
     throw asFailure(error);
@@ -82,8 +89,8 @@ export async function text(path: string, signal?: AbortSignal): Promise<string> 
   });
 }
 
-async function send(method: string, url: URL, { body, signal }: Untyped): Promise<Response> {
-  const deadline = AbortSignal.timeout(DEADLINE_SECONDS * 1000);
+async function send(method: string, url: URL, { body, signal, seconds }: Untyped): Promise<Response> {
+  const deadline = AbortSignal.timeout((seconds ?? DEADLINE_SECONDS) * 1000);
   const headers: Record<string, string> = { Accept: "application/json" };
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -107,6 +114,48 @@ async function send(method: string, url: URL, { body, signal }: Untyped): Promis
   const failure = await failureOf(response);
   if (failure.status === 401 && sentKey === key) onUnauthorized(failure);
   throw failure;
+}
+
+/**
+ * Send files. There is no deadline: a large file takes its time.
+ *
+ * `progress` is called with the number of bytes that were sent.
+ */
+export function upload(
+  path: string,
+  options: { path: Record<string, string>; query?: Record<string, string> },
+  body: FormData | Blob,
+  progress: (sent: number) => void,
+  signal: AbortSignal,
+): Promise<unknown> {
+  const call = new XMLHttpRequest();
+  const sentKey = key;
+  call.open("POST", addressOf(path, options));
+  call.setRequestHeader("Accept", "application/json");
+  if (key) call.setRequestHeader("Authorization", `Bearer ${key}`);
+  return new Promise((resolve, reject) => {
+    call.upload.onprogress = (event) => progress(event.loaded);
+    call.onerror = () => reject(asFailure(undefined));
+    call.onabort = () => reject(asFailure(undefined));
+    call.onload = () => {
+      if (call.status < 300) {
+        try {
+          resolve(JSON.parse(call.responseText));
+        } catch (error) {
+          reject(asFailure(error));
+        }
+        return;
+      }
+      const names = ["X-Request-ID", "Retry-After"];
+      const headers = names.map((name): [string, string] => [name, call.getResponseHeader(name) ?? ""]);
+      void failureOf(new Response(call.responseText, { status: call.status, headers })).then((failure) => {
+        if (failure.status === 401 && sentKey === key) onUnauthorized(failure);
+        reject(failure);
+      });
+    };
+    signal.addEventListener("abort", () => call.abort());
+    call.send(body);
+  });
 }
 
 function addressOf(path: string, { path: names = {}, query = {} }: Untyped): URL {

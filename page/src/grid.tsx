@@ -29,10 +29,12 @@ interface Properties {
   onOpen: (index: number) => void;
   /** Whether a row is the one that is open beside the list. */
   isOpen?: (index: number) => boolean;
+  /** A row that was chosen outside of the list: it becomes the active one, and is scrolled into view. */
+  current?: number | undefined;
   id: string;
 }
 
-export function Grid({ label, columns, total, cells, onVisible, onMove, onOpen, isOpen, id }: Properties) {
+export function Grid({ label, columns, total, cells, onVisible, onMove, onOpen, isOpen, current, id }: Properties) {
   const scroller = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(0);
@@ -70,6 +72,12 @@ export function Grid({ label, columns, total, cells, onVisible, onMove, onOpen, 
     else if (at + ROW > before + shownHeight) element.scrollTop = (at + ROW - shownHeight) / scale;
     setTop(element.scrollTop);
   }
+
+  useEffect(() => {
+    if (current === undefined || height === 0 || current >= total) return;
+    setActive(current);
+    reveal(current);
+  }, [current, height === 0]);
 
   function move(index: number): void {
     const next = Math.min(Math.max(index, 0), total - 1);

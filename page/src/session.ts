@@ -1,7 +1,8 @@
 /** The caller: its key, and what it may do. The key is in memory and in the tab's session, nowhere else. */
-import { computed, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import { gateway, useKey, whenUnauthorized } from "./api";
 import { asFailure, type Failure } from "./failure";
+import { go } from "./route";
 import type { components as Gateway } from "./schema/gateway";
 import type { components as Store } from "./schema/store";
 import { raw, type Marked } from "./stored";
@@ -52,6 +53,11 @@ whenUnauthorized((failure) => {
   // Without a key, the service only says that it needs one.
   const had = session.value.state === "ready";
   session.value = { state: "signed-out", reason: had ? words.keyNoLongerValid : raw(failure.detail) };
+});
+
+// Leave the previous caller's address behind: it may name what the next one may not see.
+effect(() => {
+  if (session.value.state === "signed-out" && location.hash) go("#/", { replace: true });
 });
 
 /** Read the rights, with the key of this tab if there is one. */

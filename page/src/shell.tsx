@@ -1,7 +1,6 @@
 /** The frame of the page: the rail of areas, sign-in, and the area of the current address. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { render, type VNode } from "preact";
-import { useSignalEffect } from "@preact/signals";
 import { h } from "./jsx";
 import { asFailure, type Failure } from "./failure";
 import { Bones, NoScreen, Problem } from "./parts";
@@ -22,6 +21,12 @@ interface Area {
 }
 
 const AREAS: Area[] = [
+  {
+    name: "bases",
+    title: words.bases,
+    isOpen: () => gatewayRole.value !== undefined,
+    load: () => import("./bases/bases"),
+  },
   {
     name: "collections",
     title: words.collections,
@@ -191,17 +196,10 @@ function AreaView({ area }: { area: Area }) {
   return view ? <view.of /> : <Bones />;
 }
 
-/** Leave the previous caller's address behind: it may name what the next one may not see. */
-function Root() {
-  useSignalEffect(() => {
-    if (session.value.state === "signed-out" && location.hash) go("#/", { replace: true });
-  });
-  return <Page />;
-}
-
 const root = document.getElementById("page");
 root?.replaceChildren();
-if (root) render(<Root />, root);
-// The code of the area is loaded while the service describes itself. A failure is shown where the area is drawn.
-(AREAS.find((area) => area.name === route.value.path[0]) ?? AREAS[0])?.load().catch(() => undefined);
+if (root) render(<Page />, root);
+// The code of the area is loaded while the service describes itself. A failure is shown where the area is drawn. Without an
+// area in the address, the first one depends on the service.
+AREAS.find((area) => area.name === route.value.path[0])?.load().catch(() => undefined);
 void start();

@@ -79,7 +79,16 @@ function numbered(character: string): string {
 const BLOCK = 20_000;
 
 /** Draw a long text in blocks, which the browser lays out when they become visible. */
-export function StoredText({ value, max = 2_000_000 }: { value: Stored; max?: number }) {
+export function StoredText({
+  value,
+  max = 2_000_000,
+  container,
+}: {
+  value: Stored;
+  max?: number;
+  /** Receives the element whose children are the blocks. */
+  container?: { current: HTMLDivElement | null };
+}) {
   const text = raw(value);
   const blocks: Child[] = [];
   for (let start = 0; start < Math.min(text.length, max); ) {
@@ -93,5 +102,9 @@ export function StoredText({ value, max = 2_000_000 }: { value: Stored; max?: nu
     );
     start += size;
   }
-  return <div class="text">{blocks}</div>;
+  return (
+    <div class="text" ref={container ?? null} tabIndex={container ? 0 : undefined}>
+      {blocks}
+    </div>
+  );
 }

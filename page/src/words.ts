@@ -47,6 +47,7 @@ export const words = {
   clear: "Clear",
   close: "Close",
   collection: "Collection",
+  bases: "Knowledge bases",
   collections: "Collections",
   copied: "Copied",
   copy: "Copy",
@@ -104,7 +105,7 @@ export const words = {
   vectorOf: "Vector as a JSON list of numbers",
   withNumber: many,
 
-  timeout: ["No response in time", "The service did not respond within 40 s."] as Pair,
+  timeout: ["No response in time", "The service did not respond in the time of this call."] as Pair,
   noResponse: ["No response", "The service cannot be reached, or the connection was cut."] as Pair,
   noSuchName: ["There is no such collection", "A collection cannot have this name."] as Pair,
   unexpectedStatus: (status: number): string => `Unexpected response (status ${status})`,

@@ -128,6 +128,12 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
         valid = {name: value for name, value in valid.items() if name in VECTOR_STORE_FIELDS[operation]}
         if operation == "createVectorStoreFileBatch":
             valid["file_ids"] = valid.get("file_ids") or ["file-1"]
+    if operation == "splitDocument":
+        # No document may exist. The overlap is less than the size.
+        valid = {name: value for name, value in valid.items() if name != "documentName"}
+        valid["text"] = valid.get("text") or "Tea is a drink."
+        valid["chunkSize"] = valid.get("chunkSize", 512)
+        valid["chunkOverlap"] = min(valid.get("chunkOverlap", 0), valid["chunkSize"] - 1)
     if operation == "queryKnowledgeBase":
         # Filters are checked by the engine.
         valid["where"] = {"layer": "chunk"}

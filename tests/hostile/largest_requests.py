@@ -88,6 +88,9 @@ LARGE: Final[Mapping[str, Make]] = {
     "GET /ragstore/rags/{id}/texts/{name}": lambda gateway: RawRequest(
         "GET", f"/ragstore/rags/{gateway.ids['rag']}/texts/{DOCUMENT}"
     ),
+    "POST /ragstore/rags/{id}/split": lambda gateway: _json(
+        "POST", f"/ragstore/rags/{gateway.ids['rag']}/split", {"documentName": DOCUMENT, "limit": 10_000}
+    ),
     "POST /ragstore/rags/{id}/query": lambda gateway: _json(
         "POST", f"/ragstore/rags/{gateway.ids['rag']}/query", {"query": "boiler", "maxResults": 1000, "minScore": 0}
     ),
@@ -146,6 +149,8 @@ CHEAP: Final[Mapping[str, Make]] = {
     "PUT /ragstore/assistants/{id}": _small("PUT", "/ragstore/assistants/{assistant}?version=1", _ASSISTANT),
     "POST /ragstore/assistants/{id}": _at("POST", "/ragstore/assistants/{absent}"),
     "DELETE /ragstore/assistants/{id}": _at("DELETE", "/ragstore/assistants/{absent}?version=1"),
+    "GET /ragstore/assistants/{id}/versions": _at("GET", "/ragstore/assistants/{assistant}/versions?limit=1000"),
+    "GET /ragstore/rags/{id}/versions": _at("GET", "/ragstore/rags/{rag}/versions?limit=1000"),
     "POST /ragstore/rags": _small("POST", "/ragstore/rags", _BASE),
     "GET /ragstore/rags/descriptors": _at("GET", "/ragstore/rags/descriptors?limit=1000"),
     "GET /ragstore/rags/jsonSchema": _at("GET", "/ragstore/rags/jsonSchema"),

@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 import httpx
 import pytest
 
+from tests.page.bases import Bases, HeldProvider, held_provider
 from tests.page.data import fill_store
 from tests.page.tab import Tab
+from tests.support.changing_site import ChangingSite, changing_site
 from tests.support.gateways import start_gateway
 from tests.support.keyed_services import KeyedService, KeySpec, keyed_service
 from tests.support.pages import ROOT
@@ -84,10 +86,18 @@ def ingest(http: httpx.Client, base: str, content: bytes) -> None:
 
 
 @pytest.fixture(scope="session")
+def site() -> Iterator[ChangingSite]:
+    """A website that the gateway may fetch."""
+    with changing_site() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
 @starts_process
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def gateway(tmp_path_factory: pytest.TempPathFactory, site: ChangingSite) -> Iterator[Served]:
     """A gateway without keys, which has ingested the example handbook into two bases."""
-    with running(start_gateway(tmp_path_factory.mktemp("page-gateway"))) as served:
+    environ = {"RAGSTORE_GATEWAY_ALLOW_HOSTS": f"127.0.0.1:{site.port}"}
+    with running(start_gateway(tmp_path_factory.mktemp("page-gateway"), environ)) as served:
         handbook = (ROOT / "examples/handbook/handbook.md").read_bytes()
         with httpx.Client(base_url=served.url, timeout=60) as http:
             http.post("/ragstore/rags", json={"name": "House handbook"}).raise_for_status()
@@ -95,6 +105,19 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 path = base["resource"].partition("?")[0].partition("/rags/")[2]
                 ingest(http, f"/ragstore/rags/{path}", handbook)
         yield served
+
+
+@pytest.fixture(scope="session")
+def bases(gateway: Served) -> Bases:
+    """The knowledge bases of the gateway."""
+    return Bases(gateway.url)
+
+
+@pytest.fixture
+def provider() -> Iterator[HeldProvider]:
+    """A provider of embeddings whose responses wait until the test releases them, or ends."""
+    with held_provider() as found:
+        yield found
 
 
 KEYS: dict[str, KeySpec] = {

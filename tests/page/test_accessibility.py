@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.page.bases import Bases
 from tests.page.conftest import OpenTab
 from tests.page.data import LARGE
 from tests.page.tab import NARROW, Tab
@@ -45,6 +46,110 @@ def test_axe_finds_no_fault(open_tab: OpenTab, store: Served, screen: str, schem
 def test_axe_finds_no_fault_in_the_gateways_page(open_tab: OpenTab, gateway: Served, path: str) -> None:
     tab = open_tab(gateway.url, path)
     tab.see("House handbook" if path == "#/collections" else "Embedding model")
+
+    assert tab.faults() == []
+
+
+BASE_SCREENS: Final = {
+    "bases": ("#/bases", "House handbook"),
+    "new base": ("#/bases/new", "Chunk strategy"),
+    "base": ("#/bases/BASE", "handbook.md"),
+    "no document": ("#/bases/BASE?name=nowhere", "No document matches"),
+    "document": ("#/bases/BASE/documents/handbook.md?chunk=3", "Colours mark the chunks"),
+    "no such document": ("#/bases/BASE/documents/nowhere", "has no document"),
+    "try": ("#/bases/BASE/try", "Question"),
+    "settings": ("#/bases/BASE/settings", "Review changes"),
+    "sources": ("#/bases/BASE/sources", "The base has no sources"),
+    "versions": ("#/bases/BASE/versions", "Duplicate version 1"),
+    "empty base": ("#/bases/EMPTY", "The base has no documents"),
+    "no base": ("#/bases/nowhere", "There is no knowledge base"),
+}
+
+
+@pytest.fixture(scope="module")
+def ids(bases: Bases) -> dict[str, str]:
+    """The ids of a base with a document, and of one without."""
+    listed = bases.call("GET", "/ragstore/rags/descriptors", params={"filter": "House handbook"}).json()
+    base = next(each["resource"] for each in listed if each["name"] == "House handbook")
+    return {"BASE": base.rpartition("/")[2].partition("?")[0], "EMPTY": bases.create("Empty base")}
+
+
+def show_base(tab: Tab, ids: dict[str, str], screen: str) -> None:
+    """Show a screen of the knowledge bases in an open tab."""
+    path, text = BASE_SCREENS[screen]
+    for name, value in ids.items():
+        path = path.replace(name, value)
+    # The screen before may have the same text.
+    tab.show("#/nowhere")
+    tab.see("There is no such area.")
+    tab.show(path)
+    tab.see(text)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_fault_in_the_knowledge_bases(
+    open_tab: OpenTab, bases: Bases, ids: dict[str, str], scheme: str
+) -> None:
+    tab = open_tab(bases.url, color_scheme=scheme)
+    found = {}
+    for screen in BASE_SCREENS:
+        show_base(tab, ids, screen)
+        found[screen] = tab.faults()
+
+    assert found == {screen: [] for screen in BASE_SCREENS}
+
+
+@pytest.mark.parametrize(("viewport", "size"), [(NARROW, "100%"), ({"width": 640, "height": 800}, "200%")])
+def test_the_knowledge_bases_do_not_scroll_sideways(
+    open_tab: OpenTab, bases: Bases, ids: dict[str, str], viewport: dict[str, int], size: str
+) -> None:
+    tab = open_tab(bases.url, viewport=viewport)
+    tab.page.evaluate("size => { document.documentElement.style.fontSize = size; }", size)
+    wide = []
+    for screen in BASE_SCREENS:
+        show_base(tab, ids, screen)
+        wide += [screen] if tab.overflows() else []
+
+    assert wide == []
+
+
+def test_axe_finds_no_fault_in_the_forms_of_knowledge_bases(
+    open_tab: OpenTab, bases: Bases, ids: dict[str, str]
+) -> None:
+    tab = open_tab(bases.url)
+    show_base(tab, ids, "document")
+    tab.page.get_by_role("button", name="Split differently").click()
+    tab.page.get_by_role("button", name="Split", exact=True).click()
+    tab.page.get_by_role("region", name="Tried").get_by_role("grid").wait_for()
+    assert tab.faults() == []
+    tab.show(f"#/bases/{ids['BASE']}/settings")
+    tab.page.get_by_label("Chunk size").fill("10")
+    tab.page.get_by_role("button", name="Review changes").click()
+    tab.see("embedded again")
+    assert tab.faults() == []
+    tab.page.get_by_role("button", name="Save as version 2").click()
+    tab.see("Must be less than chunkSize")
+    assert tab.faults() == []
+    tab.show(f"#/bases/{ids['EMPTY']}/sources")
+    tab.page.get_by_role("button", name="Add a source").click()
+    tab.page.get_by_label("Start URL").wait_for()
+    assert tab.faults() == []
+    tab.show(f"#/bases/{ids['BASE']}/try")
+    tab.page.get_by_label("Question").fill("How often is the boiler serviced?")
+    tab.page.get_by_role("button", name="Search").click()
+    tab.page.get_by_role("region", name="Results").wait_for()
+    assert tab.faults() == []
+    tab.show(f"#/bases/{ids['BASE']}/versions")
+    tab.page.get_by_role("button", name="Duplicate version 1").click()
+    assert tab.faults() == []
+
+
+def test_axe_finds_no_fault_while_a_base_is_loaded(open_tab: OpenTab, bases: Bases, ids: dict[str, str]) -> None:
+    tab = open_tab(bases.url, "#/health")
+    tab.see("Embedding model")
+    tab.page.route("**/documents?*", lambda route: None)
+    tab.show(f"#/bases/{ids['BASE']}")
+    tab.page.get_by_role("status", name="Loading").wait_for()
 
     assert tab.faults() == []
 

@@ -8,8 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.page.bases import Bases
 from tests.page.conftest import OpenTab
 from tests.page.data import LARGE, fill_store
+from tests.support.gateways import start_gateway
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, free_port, running, start_chroma, start_service
 
@@ -113,3 +115,42 @@ def test_the_rest_of_a_screen_works_while_one_call_fails(open_tab: OpenTab, stor
 
     tab.see("Passage 3.")
     assert "section" in tab.page.get_by_role("region", name="Metadata").inner_text()
+
+
+def test_a_base_recovers_from_a_failure_of_its_list_in_place(open_tab: OpenTab, bases: Bases) -> None:
+    base = bases.filled("Recovers", {"tea.txt": "Tea is brewed."})
+    tab = open_tab(bases.url, "#/health")
+    tab.see("Embedding model")
+    tab.page.route("**/documents?*", refusing(503, "1"))
+    tab.show(f"#/bases/{base}")
+    tab.page.get_by_role("alert").get_by_text("Too many requests at a time").wait_for()
+    tab.page.get_by_role("row").filter(has_text="tea.txt").wait_for()
+    tab.page.get_by_role("alert").wait_for(state="detached")
+
+
+def test_a_document_says_in_place_that_its_text_cannot_be_read(open_tab: OpenTab, bases: Bases) -> None:
+    base = bases.filled("Without text", {"tea.txt": "Tea is brewed."})
+    tab = open_tab(bases.url, "#/health")
+    tab.see("Embedding model")
+    tab.page.route("**/texts/*", lambda route: route.abort())
+    tab.show(f"#/bases/{base}/documents/tea.txt")
+    tab.page.get_by_role("alert").get_by_text("No response").wait_for()
+    tab.page.get_by_role("heading", name="tea.txt").wait_for()
+    tab.page.unroute("**/texts/*")
+    tab.page.get_by_role("button", name="Retry").click()
+    tab.page.get_by_role("row").filter(has_text="Tea is brewed.").wait_for()
+
+
+@pytest.mark.process
+def test_files_are_sent_when_a_gateway_that_went_away_returns(open_tab: OpenTab, tmp_path: Path) -> None:
+    port = free_port()
+    with running(start_gateway(tmp_path, port=port)) as served:
+        base = Bases(served.url).create("Interrupted")
+        tab = open_tab(served.url, f"#/bases/{base}")
+        tab.see("The base has no documents")
+    file = {"name": "tea.txt", "mimeType": "text/plain", "buffer": b"Tea is brewed."}
+    tab.page.locator("input[type=file]").first.set_input_files([file])
+    tab.page.get_by_role("alert").get_by_text("Sending continues").wait_for()
+
+    with running(start_gateway(tmp_path, port=port)):
+        tab.page.get_by_role("button", name="Complete 1").wait_for(timeout=30_000)

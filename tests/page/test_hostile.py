@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 import pytest
 
+from ragstore.kit.decoding import NDJSON
+from tests.page.bases import Bases
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
+from tests.support.changing_site import ChangingSite
 from tests.support.keyed_services import eventually
 from tests.support.servers import Served
+from tests.support.sources import LONG
 
 COLLECTION: Final = "hostile"
 
@@ -160,4 +165,75 @@ def test_hostile_values_are_suggested_as_text(open_tab: OpenTab, hostile: Served
     fields.first.click()
     tab.page.get_by_role("group", name="Values of the field").get_by_role("button").first.wait_for()
 
+    assert harmless(tab)
+
+
+@pytest.fixture(scope="module")
+def hostile_base(bases: Bases, site: ChangingSite) -> str:
+    """A base with hostile strings in its name and description, in documents and their metadata, and in pages."""
+    site.clear()
+    links = [f"/{quote(text, safe='')}" for text in STRINGS if text not in {"..", "../../etc/passwd"}]
+    site.article("/", STRINGS[0], f"{STRINGS[1]} {LONG * 3}", links)
+    source = {"name": "docs", "web": {"startUrl": f"{site.origin}/", "requestDelayMs": 0, "maxPages": 20}}
+    base = bases.create(STRINGS[1], description=" ".join(STRINGS[:20])[:1000], sources=[source])
+    lines = []
+    for number, text in enumerate(STRINGS):
+        shown = "".join(each for each in text if each.isprintable() and not 0x200B <= ord(each) <= 0xFEFF)
+        name = f"{number:02} {shown}".replace("/..", "").replace("../", "").strip("/ ")
+        body = f"# {text}\n\ntext {text}"
+        metadata = {f"key {shown}"[:60].replace("$", "").replace("#", ""): f"value {text}"}
+        lines.append(
+            json.dumps({"documentName": name, "contentType": "text/markdown", "text": body, "metadata": metadata})
+        )
+    response = bases.call(
+        "POST", f"/ragstore/rags/{base}/ingest/batch", content="\n".join(lines), headers={"Content-Type": NDJSON}
+    )
+    accepted = [each for each in response.json()["documents"] if each["status"] == "pending"]
+    assert len(accepted) >= 35, response.json()
+    bases.complete(base, len(accepted))
+    return base
+
+
+def test_hostile_documents_of_a_base_are_shown_as_text(open_tab: OpenTab, bases: Bases, hostile_base: str) -> None:
+    tab = open_tab(bases.url, "#/bases")
+    tab.see("onerror=window.hacked=1")
+    tab.show(f"#/bases/{hostile_base}")
+    tab.see("00 <script>window.hacked = 1</script>")
+    listed = bases.call("GET", f"/ragstore/rags/{hostile_base}/documents", params={"limit": 1000}).json()["documents"]
+    for document in listed:
+        tab.show(f"#/bases/{hostile_base}/documents/{quote(document['name'], safe='')}?chunk=0")
+        tab.page.get_by_role("heading").filter(has_text=document["name"][:2]).first.wait_for()
+        tab.page.get_by_role("grid", name="chunk").wait_for()
+        assert not {"\u202e", "\u2028", "\u0000"} & set(tab.text())
+    assert harmless(tab)
+
+
+def test_hostile_settings_passages_and_pages_are_shown_as_text(
+    open_tab: OpenTab, bases: Bases, hostile_base: str
+) -> None:
+    tab = open_tab(bases.url, f"#/bases/{hostile_base}/settings")
+    tab.see("Review changes")
+    tab.page.get_by_label("Description").fill(STRINGS[3])
+    tab.page.get_by_role("button", name="Review changes").click()
+    tab.page.get_by_role("group", name="Changes").get_by_text(STRINGS[3], exact=True).wait_for()
+    tab.show(f"#/bases/{hostile_base}/try")
+    tab.page.get_by_label("Question").fill(STRINGS[0])
+    tab.page.get_by_label("Number of results").fill("50")
+    tab.page.get_by_role("button", name="Search").click()
+    tab.page.get_by_role("region", name="Results").get_by_role("listitem").nth(20).wait_for()
+    tab.show(f"#/bases/{hostile_base}/sources")
+    tab.page.get_by_role("button", name="Preview").click()
+    tab.page.get_by_role("heading", name="Nothing is stored").wait_for()
+    tab.show(f"#/bases/{quote(STRINGS[1], safe='')}")
+    tab.page.get_by_role("alert").wait_for()
+    assert harmless(tab)
+
+
+def test_hostile_names_of_files_that_are_not_accepted_are_shown_as_text(open_tab: OpenTab, bases: Bases) -> None:
+    tab = open_tab(bases.url, f"#/bases/{bases.create('Hostile files')}")
+    tab.page.get_by_role("button", name="Choose files").wait_for()
+    names = [text for text in STRINGS[:15] if "/" not in text] + ["reversed \u202egnp.exe"]
+    files = [{"name": name, "mimeType": "text/plain", "buffer": b""} for name in names]
+    tab.page.locator("input[type=file]").first.set_input_files(files)
+    tab.page.get_by_role("alert").get_by_text("reversed U+202Egnp.exe").wait_for()
     assert harmless(tab)

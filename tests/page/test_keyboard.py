@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
+from tests.page.bases import Bases
 from tests.page.conftest import OpenTab
 from tests.page.data import LARGE
 from tests.page.tab import Tab
@@ -37,6 +38,16 @@ def tab_to(tab: Tab, what: str) -> None:
         if focused(tab) == what:
             return
     raise AssertionError(f"Tab does not reach {what}")
+
+
+def tab_to_name(tab: Tab, name: str) -> None:
+    """Press Tab until the focus has a label or a text."""
+    label = "(document.activeElement.labels?.[0] ?? document.activeElement).innerText.trim()"
+    for _ in range(60):
+        press(tab, "Tab")
+        if tab.page.evaluate(label) == name:
+            return
+    raise AssertionError(f"Tab does not reach {name}")
 
 
 def test_a_list_is_one_tab_stop(open_tab: OpenTab, store: Served) -> None:
@@ -121,3 +132,31 @@ def test_a_document_is_found_by_a_filter_without_a_mouse(open_tab: OpenTab, stor
     tab.page.get_by_role("status").get_by_text("250 documents").wait_for()
     tab.see("handbook:00047")
     assert '{"page":7}' in unquote(tab.page.url)
+
+
+def test_a_base_is_created_filled_and_read_without_a_mouse(open_tab: OpenTab, bases: Bases) -> None:
+    tab = open_tab(bases.url, "#/bases")
+    tab.page.get_by_role("grid").wait_for()
+    tab_to_name(tab, "Create a knowledge base")
+    press(tab, "Enter")
+    tab.page.get_by_label("Name *").wait_for()
+    tab_to_name(tab, "Name *")
+    tab.page.keyboard.type("Made by keys")
+    press(tab, "Enter")
+    tab.see("The base has no documents")
+    tab_to_name(tab, "Choose files")
+    with tab.page.expect_file_chooser() as chooser:
+        press(tab, "Enter")
+    content = ("Tea is brewed in the kitchen. " * 60).encode()
+    chooser.value.set_files([{"name": "tea.txt", "mimeType": "text/plain", "buffer": content}])
+    tab.page.get_by_role("button", name="Complete 1").wait_for()
+    tab_to(tab, "grid#base-documents")
+    press(tab, "Enter")
+    tab.see("Colours mark the chunks")
+    tab.page.get_by_role("grid").wait_for()
+    tab_to(tab, "grid#chunks")
+    press(tab, "ArrowDown", "ArrowDown")
+
+    assert active(tab).startswith("2")
+    assert tab.page.url.endswith("?chunk=2")
+    assert focused(tab) == "grid#chunks"

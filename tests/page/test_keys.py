@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ragstore_gateway.commands.cli import main
+from tests.page.bases import Bases
 from tests.page.conftest import OpenTab
 from tests.page.data import LARGE
 from tests.page.tab import Tab
@@ -127,6 +128,11 @@ def test_a_key_that_is_withdrawn_leads_back_to_the_sign_in(open_tab: OpenTab, ke
 
 
 GATEWAY_KEYS: Final = {
+    "reader": ["--role", "reader"],
+    "writer": ["--role", "writer"],
+    "admin": ["--role", "admin"],
+    "team": ["--role", "reader", "--bases", "team*"],
+    "root": ["--role", "admin", "--store-role", "admin"],
     "both": ["--role", "reader", "--store-role", "admin"],
     "chat": ["--role", "reader"],
 }
@@ -157,9 +163,71 @@ def keyed_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedGat
         yield KeyedGateway(served, keys)
 
 
+@pytest.fixture(scope="module")
+def keyed_base(keyed_gateway: KeyedGateway) -> str:
+    """A base with a document and a source."""
+    bases = Bases(keyed_gateway.served.url, {"Authorization": f"Bearer {keyed_gateway.keys['root']}"})
+    bases.create("team tea")
+    source = {"name": "docs", "type": "upload"}
+    return bases.filled("Private base", {"tea.txt": "Tea is brewed. " * 100}, sources=[source])
+
+
+@pytest.mark.parametrize("role", ["reader", "writer", "admin"])
+def test_no_control_of_a_base_leads_to_a_403(
+    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str, role: str
+) -> None:
+    tab = open_tab(keyed_gateway.served.url, f"#/bases/{keyed_base}")
+    sign_in(tab, keyed_gateway.keys[role])
+    tab.page.get_by_role("link", name="Knowledge bases").first.wait_for()
+    below = ("", "/documents/tea.txt?chunk=1", "/try", "/settings", "/sources", "/versions")
+    for path in ("#/bases", "#/bases/new", *(f"#/bases/{keyed_base}{each}" for each in below)):
+        tab.show(path)
+        tab.page.wait_for_timeout(700)
+        enabled = tab.page.locator("main button:enabled")
+        for number in range(enabled.count()):
+            button = enabled.nth(number)
+            if button.count() and button.inner_text() != "Delete document":
+                button.evaluate("button => button.click()")
+            tab.page.keyboard.press("Escape")
+            tab.show("#/health")
+            tab.show(path)
+            tab.page.wait_for_timeout(150)
+
+    assert FORBIDDEN not in tab.statuses
+
+
+def test_a_reader_of_a_base_sees_the_chunks_and_the_roles_that_it_lacks(
+    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str
+) -> None:
+    tab = open_tab(keyed_gateway.served.url)
+    sign_in(tab, keyed_gateway.keys["reader"])
+    tab.show(f"#/bases/{keyed_base}/documents/tea.txt")
+    tab.see("The text needs the role writer.")
+    tab.page.get_by_role("row").nth(3).wait_for()
+    tab.show(f"#/bases/{keyed_base}")
+    tab.page.get_by_role("button", name="Choose files").wait_for()
+    assert tab.page.get_by_role("button", name="Choose files").is_disabled()
+    tab.show(f"#/bases/{keyed_base}/settings")
+    tab.see("Needs the role admin")
+    assert tab.page.get_by_label("Chunk size").is_disabled()
+
+
+def test_a_key_with_patterns_sees_its_bases_only(
+    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str
+) -> None:
+    tab = open_tab(keyed_gateway.served.url)
+    sign_in(tab, keyed_gateway.keys["team"])
+    tab.see("team tea")
+    assert "Private base" not in tab.text()
+    tab.show(f"#/bases/{keyed_base}")
+    tab.page.get_by_role("alert").wait_for()
+    assert "Private base" not in tab.text()
+
+
 def test_a_key_for_the_gateway_only_sees_its_area(open_tab: OpenTab, keyed_gateway: KeyedGateway) -> None:
     tab = open_tab(keyed_gateway.served.url)
     sign_in(tab, keyed_gateway.keys["chat"])
+    tab.page.get_by_role("link", name="Health").click()
     tab.see("Embedding model")
 
     assert tab.page.get_by_role("link", name="Collections").count() == 0

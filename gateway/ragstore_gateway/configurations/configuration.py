@@ -37,6 +37,13 @@ class Configuration(msgspec.Struct, Generic[T], frozen=True):
     deleted: bool
 
 
+class ConfigurationVersion(msgspec.Struct, frozen=True, rename="camel"):
+    """A version of a configuration in a list."""
+
+    version: int
+    created_on: datetime
+
+
 class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
     """A configuration in a list."""
 

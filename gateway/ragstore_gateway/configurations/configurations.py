@@ -22,6 +22,7 @@ from ragstore_gateway.configurations.configuration import (
     Configuration,
     ConfigurationKind,
     ConfigurationListener,
+    ConfigurationVersion,
     Descriptor,
     T,
 )
@@ -176,8 +177,35 @@ class Configurations(Generic[T]):
         await self._committed(id)
         return after
 
+    async def versions(self, id: str, index: int, limit: int) -> tuple[list[ConfigurationVersion], int]:
+        """A page of the versions of a configuration, newest first, and the number of all.
+
+        Args:
+            id: the configuration.
+            index: number of the page, from 0.
+            limit: maximum number of versions on the page.
+
+        Raises:
+            ConfigurationNotFound: there is none.
+            DatabaseUnavailable: the database cannot be used.
+        """
+        query = (
+            select(ConfigurationVersionRow.version, ConfigurationVersionRow.created_on)
+            .where(ConfigurationVersionRow.configuration_id == id)
+            .order_by(ConfigurationVersionRow.version.desc())
+        )
+        async with self._database.reading() as session:
+            current = await self._read(session, id, 0)
+            rows = await session.execute(query.limit(limit).offset(index * limit))
+            return [ConfigurationVersion(version, created_on) for version, created_on in rows], current.current_version
+
     async def duplicate(
-        self, id: str, version: int = 0, created_by: str = "", visible: NamePatterns = ALL_NAMES
+        self,
+        id: str,
+        version: int = 0,
+        created_by: str = "",
+        visible: NamePatterns = ALL_NAMES,
+        also: AlsoWrite[T] | None = None,
     ) -> Configuration[T]:
         """Store a copy of a version as a new configuration, whose name has a suffix.
 
@@ -186,6 +214,7 @@ class Configurations(Generic[T]):
             version: the version; 0 means the current one.
             created_by: name of the key that writes it.
             visible: the names that the key may use.
+            also: writes in the same transaction.
 
         Raises:
             ConfigurationNotFound: there is none.
@@ -198,7 +227,7 @@ class Configurations(Generic[T]):
             name = free_name(body.name, {each for each in await self.names() if visible.matches(each)})
             self.check_name(name, visible)
             try:
-                return await self.create(msgspec.structs.replace(body, name=name), created_by)
+                return await self.create(msgspec.structs.replace(body, name=name), created_by, also)
             except NameTaken:
                 continue
         raise NameTaken("Others take each name of a duplicate; try again")

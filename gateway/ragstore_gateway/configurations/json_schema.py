@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,18 @@ from ragstore_gateway.embeddings.providers.declared import PROVIDERS
 from ragstore_gateway.engines.engines import ENGINES
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+_WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+")
+_WORDS: Final = {
+    "api": "API",
+    "url": "URL",
+    "id": "ID",
+    "ms": "(ms)",
+    "sha256": "SHA-256",
+    "max": "maximum",
+    "min": "minimum",
+}
+"""Words of names of fields that people write in another way."""
 
 _REF: Final = "#/$defs/{name}"
 
@@ -71,12 +84,21 @@ def json_schema(kind: type[msgspec.Struct], choices: Sequence[ParameterChoice] =
         for choice in choices
         for value, each in choice.structs.items()
     ]
+    for each in (root, *definitions.values()):
+        _add_titles(each.get("properties", {}))
     return {
         "$schema": DIALECT,
         **root,
         **({"allOf": conditions} if conditions else {}),
         **({"$defs": definitions} if definitions else {}),
     }
+
+
+def _add_titles(properties: Mapping[str, dict[str, Any]]) -> None:
+    """Add the title of each field, as a form shows it: `chunkSize` is "Chunk size"."""
+    for name, schema in properties.items():
+        words = " ".join(_WORDS.get(word.lower(), word.lower()) for word in _WORD.findall(name))
+        schema.setdefault("title", words[:1].upper() + words[1:])
 
 
 def _condition(

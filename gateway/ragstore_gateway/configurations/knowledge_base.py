@@ -16,6 +16,10 @@ Parameters: TypeAlias = dict[str, Any]
 """Parameters whose names and types depend on another field; `ragstore_gateway.secrets.parameters` checks them."""
 
 Retrieval: TypeAlias = Literal["hybrid", "vector", "keyword"]
+ChunkSize: TypeAlias = Annotated[int, Meta(ge=1, le=100_000, description="Maximum size of a chunk, in units.")]
+ChunkOverlap: TypeAlias = Annotated[
+    int, Meta(ge=0, description="Maximum size of the part of a chunk that the next one repeats, in units.")
+]
 MaxResults: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="Maximum number of passages of a query.")]
 MinScore: TypeAlias = Annotated[
     float, Meta(ge=0, le=1, description="Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated.")
@@ -57,10 +61,8 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
         Parameters, Meta(description="Parameters of the store. Secrets are references, such as `${env:NAME}`.")
     ] = {}
     chunk_strategy: Annotated[ChunkStrategy, Meta(description="Where a text may be split.")] = "recursive"
-    chunk_size: Annotated[int, Meta(ge=1, le=100_000, description="Maximum size of a chunk, in units.")] = 512
-    chunk_overlap: Annotated[
-        int, Meta(ge=0, description="Maximum size of the part of a chunk that the next one repeats, in units.")
-    ] = 64
+    chunk_size: ChunkSize = 512
+    chunk_overlap: ChunkOverlap = 64
     chunk_unit: Annotated[ChunkUnit, Meta(description="Unit of size and overlap.")] = "characters"
     embed_headings: Annotated[
         bool | None,

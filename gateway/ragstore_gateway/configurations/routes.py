@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
@@ -12,19 +12,29 @@ from litestar.datastructures import ResponseHeader
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from litestar.types import Scope
+from msgspec import Meta, Struct
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.auth.name_patterns import NamePatterns
 from ragstore.kit.context import record_write
+from ragstore.kit.errors import ServiceError
 from ragstore.kit.openapi import ERRORS, ref
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.configurations.assistant import Assistant
-from ragstore_gateway.configurations.configuration import Configuration, Descriptor
+from ragstore_gateway.configurations.configuration import AlsoWrite, Configuration, ConfigurationVersion, Descriptor
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.json_schema import ParameterChoice, json_schema
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.validate import Validator
-from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, NameTaken, VersionConflict
+from ragstore_gateway.errors import (
+    BaseTooLarge,
+    ConfigurationNotFound,
+    DatabaseUnavailable,
+    NameTaken,
+    QueueFull,
+    VersionConflict,
+)
 from ragstore_gateway.keys import ADMIN, READER, key_name_of, visible_bases
 
 T = TypeVar("T", KnowledgeBase, Assistant)
@@ -56,6 +66,15 @@ Index: TypeAlias = Annotated[int, QueryParameter(ge=0, le=MAX_INDEX, description
 Limit: TypeAlias = Annotated[
     int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of configurations on the page.")
 ]
+VersionLimit: TypeAlias = Annotated[
+    int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of versions on the page.")
+]
+WithDocuments: TypeAlias = Annotated[
+    bool, QueryParameter(description="Whether the documents are copied, too. Their kept texts are embedded again.")
+]
+
+CopyDocuments: TypeAlias = Callable[[AsyncSession, str, Configuration[T]], Awaitable[None]]
+"""Copies what belongs to a configuration, by its id, to a new one, in the transaction that creates that."""
 
 LOCATION: Final = [
     ResponseHeader(name="Location", description="Path of the version that was written.", documentation_only=True),
@@ -85,6 +104,13 @@ KNOWLEDGE_BASES: Final = Names("knowledge bases", "knowledge base", "KnowledgeBa
 ASSISTANTS: Final = Names("assistants", "assistant", "Assistant")
 
 
+class VersionList(Struct, frozen=True):
+    """A page of the versions of a configuration, newest first."""
+
+    versions: list[ConfigurationVersion]
+    total: Annotated[int, Meta(ge=0, description="Number of all versions.")]
+
+
 class ConfigurationRoutes(Generic[T]):
     """The routes of one kind of configuration.
 
@@ -95,6 +121,7 @@ class ConfigurationRoutes(Generic[T]):
         names: names of the routes.
         visible: the names of the configurations that exist for a request.
         choices: objects of a configuration whose fields depend on another field.
+        copy_documents: copies the documents of a configuration; None for a kind without documents.
     """
 
     def __init__(
@@ -105,12 +132,14 @@ class ConfigurationRoutes(Generic[T]):
         names: Names,
         visible: Callable[[Scope], NamePatterns],
         choices: Sequence[ParameterChoice] = (),
+        copy_documents: CopyDocuments[T] | None = None,
     ) -> None:
         self._configurations: Configurations[T] = configurations
         self._type: type[T] = type_
         self._validator: Validator[T] = validator
         self._names = names
         self._visible = visible
+        self._copy_documents: CopyDocuments[T] | None = copy_documents
         self._schema = msgspec.json.encode(json_schema(type_, choices))
         self._path = f"/ragstore/{configurations.kind}"
         self._body = {
@@ -161,7 +190,17 @@ class ConfigurationRoutes(Generic[T]):
             response_headers=RESOURCE,
             **self._named("get", "", "Read a {}"),
         )
-        return [decorated(self._returning(read))]
+
+        @get(
+            f"{self._path}/{{id:str}}/versions",
+            opt={**READER, ERRORS: (ConfigurationNotFound, DatabaseUnavailable)},
+            **self._named("list", "Versions", "Versions of {}s"),
+        )
+        async def list_versions(id: Id, index: Index = 0, limit: VersionLimit = 20) -> VersionList:
+            """A page of the versions of a configuration, newest first, each with the time when it was written."""
+            return VersionList(*await configurations.versions(id, index, limit))
+
+        return [decorated(self._returning(read)), list_versions]
 
     def _writes(self) -> list[HTTPRouteHandler]:
         configurations, validator, type_ = self._configurations, self._validator, self._type
@@ -174,17 +213,6 @@ class ConfigurationRoutes(Generic[T]):
             await validator.validate(body, visible_bases(request.scope))
             configurations.check_name(body.name, visible(request.scope))
             return self._written(await configurations.create(body, key_name_of(request.scope)))
-
-        async def duplicate(request: Request[Any, Any, Any], id: Id, version: Version = 0) -> Response[T]:
-            """Copy a version to a new configuration. The name of the copy has a suffix; documents are not copied.
-
-            The version is checked as a new configuration is: an assistant whose knowledge base is deleted is rejected.
-            """
-            body = (await configurations.read(id, version, deleted=version > 0)).body
-            await validator.validate(body, visible_bases(request.scope))
-            return self._written(
-                await configurations.duplicate(id, version, key_name_of(request.scope), visible(request.scope))
-            )
 
         async def update(request: Request[Any, Any, Any], id: Id, version: BaseVersion) -> Response[T]:
             """Write a new version. If `version` is not the current one, the response is 409 and names that."""
@@ -216,12 +244,7 @@ class ConfigurationRoutes(Generic[T]):
                 response_headers=LOCATION,
                 **self._named("create", "", "Create a {}"),
             )(self._returning(create)),
-            post(
-                f"{self._path}/{{id:str}}",
-                opt={**ADMIN, ERRORS: (ConfigurationNotFound, NameTaken, DatabaseUnavailable)},
-                response_headers=LOCATION,
-                **self._named("duplicate", "", "Duplicate a {}"),
-            )(self._returning(duplicate)),
+            self._duplicate(),
             put(
                 f"{self._path}/{{id:str}}",
                 opt={**with_body, ERRORS: errors},
@@ -230,6 +253,53 @@ class ConfigurationRoutes(Generic[T]):
             )(self._returning(update)),
         ]
         return [*routes, remove]
+
+    def _duplicate(self) -> HTTPRouteHandler:
+        configurations, validator, visible = self._configurations, self._validator, self._visible
+        copy_documents = self._copy_documents
+        errors: tuple[type[ServiceError], ...] = (ConfigurationNotFound, NameTaken, DatabaseUnavailable)
+
+        async def write(
+            request: Request[Any, Any, Any], id: str, version: int, also: AlsoWrite[T] | None
+        ) -> Response[T]:
+            body = (await configurations.read(id, version, deleted=version > 0)).body
+            await validator.validate(body, visible_bases(request.scope))
+            return self._written(
+                await configurations.duplicate(id, version, key_name_of(request.scope), visible(request.scope), also)
+            )
+
+        async def duplicate(request: Request[Any, Any, Any], id: Id, version: Version = 0) -> Response[T]:
+            """Copy a version to a new configuration. The name of the copy has a suffix.
+
+            The version is checked as a new configuration is: an assistant whose knowledge base is deleted is rejected.
+            """
+            return await write(request, id, version, None)
+
+        async def duplicate_with_documents(
+            request: Request[Any, Any, Any], id: Id, version: Version = 0, documents: WithDocuments = False
+        ) -> Response[T]:
+            """Copy a version to a new configuration. The name of the copy has a suffix.
+
+            With `documents`, the documents that searches find are accepted for the copy, which splits and embeds their
+            kept texts in the background. Uploaded files of sources are not copied.
+            """
+            if not documents or copy_documents is None:
+                return await write(request, id, version, None)
+            copy = copy_documents
+
+            async def also(session: AsyncSession, after: Configuration[T]) -> None:
+                await copy(session, id, after)
+
+            return await write(request, id, version, also)
+
+        if copy_documents is not None:
+            errors = (*errors, BaseTooLarge, QueueFull)
+        return post(
+            f"{self._path}/{{id:str}}",
+            opt={**ADMIN, ERRORS: errors},
+            response_headers=LOCATION,
+            **self._named("duplicate", "", "Duplicate a {}"),
+        )(self._returning(duplicate if copy_documents is None else duplicate_with_documents))
 
     def _named(self, verb: str, suffix: str, summary: str) -> dict[str, Any]:
         return {

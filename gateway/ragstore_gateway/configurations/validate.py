@@ -19,6 +19,7 @@ from ragstore_gateway.configurations.name_characters import check_characters
 from ragstore_gateway.configurations.source import Source, WebSource
 from ragstore_gateway.configurations.where_template import check_where
 from ragstore_gateway.secrets.secret_references import REFERENCE, SecretReferences
+from ragstore_gateway.splitting.chunk import OVERLAP_TOO_LARGE
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
@@ -77,7 +78,7 @@ class KnowledgeBaseValidator:
             *_faults(check_where, body.where, "$.where"),
         ]
         if body.chunk_overlap >= body.chunk_size:
-            errors.append(FieldError("$.chunkOverlap", "Must be less than chunkSize"))
+            errors.append(FieldError("$.chunkOverlap", OVERLAP_TOO_LARGE))
         names: set[str] = set()
         for index, source in enumerate(body.sources):
             path = f"$.sources[{index}]"

@@ -55,10 +55,13 @@ class Acceptance:
     Args:
         max_waiting: maximum number of ingestions that have not ended.
         max_waiting_bytes: maximum size of the documents whose ingestion has not ended.
+
+    Attributes:
+        max_waiting: the maximum number.
     """
 
     def __init__(self, max_waiting: int, max_waiting_bytes: int) -> None:
-        self._max_waiting = max_waiting
+        self.max_waiting = max_waiting
         self._max_waiting_bytes = max_waiting_bytes
 
     async def accept(self, session: AsyncSession, base_id: str, document: NewContent) -> IngestionRow:
@@ -96,13 +99,25 @@ class Acceptance:
         Raises:
             ConfigurationNotFound: there is no such knowledge base. Nothing was written.
         """
-        room = await self._room(session)
-        full = [room.take(len(document.content)) for document in documents]
+        full = await self.room_for(session, [len(document.content) for document in documents])
         accepted = [document for document, reason in zip(documents, full, strict=True) if reason is None]
         if accepted and await lock_base(session, base_id) is None:
             raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
         ingestions = iter(await _write(session, base_id, accepted))
         return [next(ingestions) if reason is None else reason for reason in full]
+
+    async def room_for(self, session: AsyncSession, sizes: Sequence[int]) -> list[QueueFull | None]:
+        """Look for room for documents, in their order.
+
+        Args:
+            session: the transaction.
+            sizes: the size of each document in bytes.
+
+        Returns:
+            For each document, why there is no room for it; None if there is.
+        """
+        room = await self._room(session)
+        return [room.take(size) for size in sizes]
 
     async def reserve(self, session: AsyncSession) -> None:
         """Check the limits again, with what other transactions have committed meanwhile: the end of a transaction.
@@ -124,7 +139,7 @@ class Acceptance:
             sa.func.count(), sa.func.coalesce(sa.func.sum(bytes_waiting), 0), sa.func.max(bytes_waiting)
         ).where(IngestionRow.state.in_(UNFINISHED))
         waiting, total, largest = (await session.execute(query)).one()
-        return _Room(self._max_waiting, self._max_waiting_bytes, waiting, int(total), largest or 0)
+        return _Room(self.max_waiting, self._max_waiting_bytes, waiting, int(total), largest or 0)
 
 
 @dataclass(slots=True)
@@ -187,7 +202,7 @@ async def _write(session: AsyncSession, base_id: str, documents: Sequence[NewCon
         accepted_on = now + timedelta(microseconds=number)
         row = rows.get(name)
         if row is None:
-            row = rows[name] = _new_document(base_id, name, accepted_on)
+            row = rows[name] = new_document(base_id, name, accepted_on)
             session.add(row)
         ingestions.append(new_ingestion(row, document, digest, accepted_on))
     session.add_all(ingestions)
@@ -203,7 +218,8 @@ async def _write(session: AsyncSession, base_id: str, documents: Sequence[NewCon
     return ingestions
 
 
-def _new_document(base_id: str, name: str, now: datetime) -> DocumentRow:
+def new_document(base_id: str, name: str, now: datetime) -> DocumentRow:
+    """A document without a content, which `new_ingestion` gives it."""
     return DocumentRow(
         id=str(uuid4()),
         base_id=base_id,

@@ -8,6 +8,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
@@ -17,6 +20,7 @@ from ragstore_gateway.errors import DatabaseUnavailable, QueueFull
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.collections import Collections
+from ragstore_gateway.ingestion.copies import copy_documents
 from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
 from ragstore_gateway.ingestion.group_acceptance import GroupAcceptance
 from ragstore_gateway.ingestion.jobs import Jobs
@@ -34,6 +38,7 @@ from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.text_tools import TextTools
+from ragstore_gateway.ingestion.trial_splits import TrialSplits
 from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.splitter_pool import Splitter
@@ -65,6 +70,7 @@ class Ingestion:
         collections: the collections of all bases.
         leases: the lease of this process, which is renewed while this runs.
         linked: the existing collections that bases name.
+        trial_splits: splits texts for callers who wait, and stores nothing.
     """
 
     def __init__(
@@ -86,6 +92,7 @@ class Ingestion:
         self._removals = Removals(database, engines, workload)
         leases = self.leases = Leases(database, executor_id(), settings.ingestion_lease_seconds)
         self._splitter = Splitter.from_settings(settings)
+        self.trial_splits = TrialSplits(self._splitter, settings.extraction_concurrency)
         texts = TextTools(extractor, self._splitter)
         publication = Publication(database, leases)
 
@@ -132,6 +139,10 @@ class Ingestion:
         outcomes = await self.documents.accept_many(base_id, documents)
         self._jobs.wake()
         return outcomes
+
+    async def copy_documents(self, session: AsyncSession, base_id: str, copy: Configuration[KnowledgeBase]) -> None:
+        """Accept the documents of a base for a new one; see `copies.copy_documents`."""
+        await copy_documents(session, self.acceptance, base_id, copy)
 
     def wake(self) -> None:
         """Look for documents that were accepted in a transaction of the caller."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -19,6 +19,10 @@ from ragstore_gateway.ingestion.queue_state import QueueState, read_queue
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import (
     CANCELLED,
+    COMPLETED,
+    FAILED,
+    PENDING,
+    PROCESSING,
     end_ingestion,
     lock_base,
     lock_ingestion,
@@ -32,6 +36,9 @@ CANCELLED_MESSAGE: Final = "The ingestion was cancelled"
 TEXT_COPIES: Final = 3
 """A text is in memory as it is stored, decoded, and as JSON."""
 
+DocumentState: TypeAlias = Literal["pending", "processing", "completed", "failed"]
+"""The state of a document's last ingestion. An ingestion that was cancelled counts as failed."""
+
 AlsoStore: TypeAlias = Callable[[AsyncSession, IngestionRow], Awaitable[None]]
 """Writes in the transaction that accepts a document."""
 
@@ -43,7 +50,11 @@ Choice: TypeAlias = Callable[[AsyncSession], Awaitable[Sequence[str]]]
 class Document:
     """A document of a knowledge base, with the state of its last ingestion.
 
-    `reindexing_error` is the reason why the base's new collection does not have it yet; empty if there is none.
+    Attributes:
+        chunks_expected: number of chunks that the ingestion in progress embeds, as far as it is known.
+        chunks_embedded: number of chunks that it has embedded.
+        waiting_for: code of the error for whose end its ingestion waits; empty for none.
+        reindexing_error: why the base's new collection does not have it yet; empty if there is no error.
     """
 
     id: str
@@ -59,7 +70,25 @@ class Document:
     ingestion_id: str
     is_searchable: bool
     metadata: Mapping[str, Any]
+    chunks_expected: int = 0
+    chunks_embedded: int = 0
+    waiting_for: str = ""
     reindexing_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPage:
+    """A page of the documents of a knowledge base.
+
+    Attributes:
+        documents: the documents, by name.
+        total: number of documents in the wanted state, over all pages.
+        states: number of documents in each state.
+    """
+
+    documents: list[Document]
+    total: int
+    states: Mapping[DocumentState, int]
 
 
 class Documents:
@@ -164,32 +193,38 @@ class Documents:
         if found.state != CANCELLED:
             raise IngestionEnded(f"The ingestion {ingestion_id} has ended already")
 
-    async def documents(self, base_id: str, index: int, limit: int) -> tuple[list[Document], int]:
+    async def documents(
+        self, base_id: str, index: int, limit: int, filter: str = "", state: DocumentState | None = None
+    ) -> DocumentPage:
         """A page of the documents of a knowledge base, by name.
 
         Args:
             base_id: the knowledge base.
             index: number of the page, from 0.
             limit: maximum number of documents on a page.
-
-        Returns:
-            The documents, and the number of all.
+            filter: part of a name, in lower or upper case; empty means all.
+            state: the state of the documents; None for all. It does not change the numbers of `states`.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        query = (
-            sa.select(DocumentRow, IngestionRow)
-            .join(IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True)
-            .where(DocumentRow.base_id == base_id)
-            .order_by(DocumentRow.name)
-        )
-        count = sa.select(sa.func.count()).select_from(DocumentRow).where(DocumentRow.base_id == base_id)
+        states: dict[DocumentState, int] = dict.fromkeys(get_args(DocumentState), 0)
+        # No stored name has a NUL, and PostgreSQL's driver rejects it.
+        if "\0" in filter:
+            return DocumentPage([], 0, states)
+        own: sa.ColumnElement[bool] = DocumentRow.base_id == base_id
+        if filter:
+            own = own & DocumentRow.name.icontains(filter, autoescape=True)
+        query = _DOCUMENTS.where(own).order_by(DocumentRow.name)
+        if state is not None:
+            query = query.where(_STATE.in_((state,)))
+        counts = _DOCUMENTS.with_only_columns(_STATE, sa.func.count()).where(own).group_by(_STATE)
         async with self._database.reading() as session:
             rows = (await session.execute(query.limit(limit).offset(index * limit))).all()
-            total = await session.scalar(count)
+            states |= {found: count for found, count in await session.execute(counts)}  # noqa: C416  # rows
             errors = await reindexing_errors(session, base_id, [row.id for row, _ in rows])
-        return [_listed(row, ingestion, errors) for row, ingestion in rows], total or 0
+        total = sum(states.values()) if state is None else states[state]
+        return DocumentPage([_listed(row, ingestion, errors) for row, ingestion in rows], total, states)
 
     async def find(self, base_id: str, name: str) -> Document:
         """A document by its name.
@@ -201,11 +236,7 @@ class Documents:
             DatabaseUnavailable: the database cannot be used.
             DocumentNotFound: there is none.
         """
-        query = (
-            sa.select(DocumentRow, IngestionRow)
-            .join(IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True)
-            .where(DocumentRow.base_id == base_id, DocumentRow.name == name)
-        )
+        query = _DOCUMENTS.where(DocumentRow.base_id == base_id, DocumentRow.name == name)
         async with self._database.reading() as session:
             found = None if "\0" in name else (await session.execute(query)).first()
             errors = {} if found is None else await reindexing_errors(session, base_id, [found[0].id])
@@ -284,6 +315,20 @@ class Documents:
             return await delete_documents(session, base_id, await choose(session))
 
 
+_STATE: Final = sa.case(
+    # An ingestion that ended long ago is not kept.
+    (IngestionRow.state.is_(None), COMPLETED),
+    (IngestionRow.state.in_((PENDING, PROCESSING, COMPLETED)), IngestionRow.state),
+    else_=FAILED,
+)
+"""The `DocumentState` of a document, in a query with its last ingestion."""
+
+_DOCUMENTS: Final = sa.select(DocumentRow, IngestionRow).join(
+    IngestionRow, IngestionRow.id == DocumentRow.last_ingestion, isouter=True
+)
+"""Documents, each with its last ingestion."""
+
+
 def _listed(row: DocumentRow, ingestion: IngestionRow | None, errors: Mapping[str, str]) -> Document:
     state, message = ("completed", "") if ingestion is None else (ingestion.state, ingestion.message)
     return Document(
@@ -300,6 +345,9 @@ def _listed(row: DocumentRow, ingestion: IngestionRow | None, errors: Mapping[st
         row.last_ingestion,
         row.current_revision is not None,
         row.own_metadata or {},
+        0 if ingestion is None else ingestion.chunks,
+        0 if ingestion is None else ingestion.chunks_embedded,
+        ingestion.waiting_for if ingestion is not None and state == PROCESSING else "",
         errors.get(row.id, ""),
     )
 

@@ -13,6 +13,7 @@ from ragstore_gateway.api.forms import MULTIPART
 from ragstore_gateway.api.uploads import ACCEPTED
 from ragstore_gateway.configurations.name_characters import RULE, UNSEEN
 from ragstore_gateway.ingestion.document_metadata import MAX_CHARACTERS
+from ragstore_gateway.ingestion.documents import DocumentState
 from ragstore_gateway.ingestion.names import MAX_NAME, NAME
 
 BaseId = Annotated[str, PathParameter(description="Id of the knowledge base.")]
@@ -57,6 +58,11 @@ Metadata = Annotated[
         description='Metadata of the chunks as a JSON object, such as {"session_id": "{session_id}"}; of several '
         "documents, for those that have none of their own. A form may have a field of this name instead.",
     ),
+]
+Filter = Annotated[str, QueryParameter(description="Part of the name of a document, in any case.", max_length=MAX_NAME)]
+State = Annotated[
+    DocumentState | None,
+    QueryParameter(name="status", description="State of the last ingestion; `failed` includes cancelled ones."),
 ]
 Index = Annotated[int, QueryParameter(description="Number of the page, from 0.", ge=0, le=1_000_000)]
 Limit = Annotated[int, QueryParameter(description="Maximum number of documents on the page.", ge=1, le=1000)]

@@ -45,12 +45,14 @@ from ragstore_gateway.ingestion.route_parameters import (
     UPLOAD,
     BaseId,
     DocumentName,
+    Filter,
     Index,
     IngestionId,
     IngestionIds,
     KbId,
     Limit,
     Metadata,
+    State,
     Version,
 )
 from ragstore_gateway.ingestion.schemas import (
@@ -63,6 +65,7 @@ from ragstore_gateway.ingestion.schemas import (
     IngestionProgress,
     IngestionStatus,
     entry_of,
+    list_of,
     progress_of,
     status_of,
 )
@@ -231,13 +234,14 @@ async def list_documents(
     id: BaseId,
     ingestion: IngestionDependency,
     knowledge_bases: BasesDependency,
+    filter: Filter = "",
+    status: State = None,
     index: Index = 0,
     limit: Limit = 20,
 ) -> DocumentList:
-    """A page of the documents of a knowledge base, by name."""
+    """A page of the documents of a knowledge base, by name, and the number of documents in each state."""
     await knowledge_bases.read(id)
-    found, total = await ingestion.documents.documents(id, index, limit)
-    return DocumentList([entry_of(document) for document in found], total)
+    return list_of(await ingestion.documents.documents(id, index, limit, filter, status))
 
 
 @get(

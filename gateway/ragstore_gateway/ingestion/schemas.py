@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ragstore_gateway.extraction.kept_text import KeptText
 from ragstore_gateway.ingestion.document_metadata import DocumentMetadata
-from ragstore_gateway.ingestion.documents import Document
+from ragstore_gateway.ingestion.documents import Document, DocumentPage, DocumentState
 from ragstore_gateway.ingestion.queue_state import QueueState
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.transactions import COMPLETED, PENDING, PROCESSING, UNFINISHED
@@ -123,6 +123,10 @@ class DocumentEntry(Struct, frozen=True, rename="camel"):
     hash: Annotated[str, Meta(description="SHA-256 of its content.")]
     searchable: Annotated[bool, Meta(description="Whether a revision of it is complete, so that searches find it.")]
     status: Annotated[Status, Meta(description="State of its last ingestion.")]
+    progress: Annotated[
+        float,
+        Meta(ge=0, le=1, description="Share of the chunks that its last ingestion has embedded; 1 if it completed."),
+    ]
     ingestion_id: Annotated[str, Meta(description="Id of its last ingestion.")]
     created_on: datetime
     last_modified_on: Annotated[datetime, Meta(description="When its content changed.")]
@@ -130,6 +134,9 @@ class DocumentEntry(Struct, frozen=True, rename="camel"):
         dict[str, str | bool | int | float],
         Meta(description="Metadata of its chunks beside the gateway's keys: the metadata of its ingestion."),
     ]
+    waiting_for: Annotated[
+        str | UnsetType, Meta(description="Why its last ingestion waits; see the state of an ingestion.")
+    ] = UNSET
     reindexing_error: Annotated[
         str | UnsetType,
         Meta(
@@ -145,7 +152,11 @@ class DocumentList(Struct, frozen=True):
     """A page of the documents of a knowledge base, by name."""
 
     documents: list[DocumentEntry]
-    total: Annotated[int, Meta(ge=0, description="Number of documents of the knowledge base.")]
+    total: Annotated[int, Meta(ge=0, description="Number of documents that match `filter` and `status`.")]
+    states: Annotated[
+        dict[DocumentState, Annotated[int, Meta(ge=0)]],
+        Meta(description="Number of documents that match `filter`, by the state of their last ingestion."),
+    ]
 
 
 class DocumentText(KeptText, frozen=True, kw_only=True):
@@ -159,27 +170,31 @@ class DocumentText(KeptText, frozen=True, kw_only=True):
 
 def status_of(row: IngestionRow) -> IngestionStatus:
     """The state of an ingestion."""
-    embedded = min(1.0, row.chunks_embedded / row.chunks) if row.chunks else 0.0
-    progress = 1.0 if row.state == COMPLETED else embedded
     return IngestionStatus(
         row.id,
         _status(row.state, row.message),
         row.kb_id,
         row.document_name,
         row.chunks,
-        round(progress, 3),
+        _progress(row.state, row.chunks, row.chunks_embedded),
         row.unchanged,
         row.attempts,
         row.created_on,
-        _waiting_for(row) or UNSET,
+        _waiting_for(row.state, row.waiting_for) or UNSET,
         row.finished_on or UNSET,
     )
 
 
-def _waiting_for(row: IngestionRow) -> str:
-    if row.state == PENDING:
+def _progress(state: str, chunks: int, embedded: int) -> float:
+    if state == COMPLETED:
+        return 1.0
+    return round(min(1.0, embedded / chunks), 3) if chunks else 0.0
+
+
+def _waiting_for(state: str, code: str) -> str:
+    if state == PENDING:
         return QUEUE
-    return row.waiting_for if row.state == PROCESSING else ""
+    return code if state == PROCESSING else ""
 
 
 def progress_of(queue: QueueState, rows: Sequence[IngestionRow]) -> IngestionProgress:
@@ -211,12 +226,19 @@ def entry_of(document: Document) -> DocumentEntry:
         document.content_hash,
         document.is_searchable,
         _status(document.state, document.message),
+        _progress(document.state, document.chunks_expected, document.chunks_embedded),
         document.ingestion_id,
         document.created_on,
         document.modified_on,
         dict(document.metadata),
+        _waiting_for(document.state, document.waiting_for) or UNSET,
         document.reindexing_error or UNSET,
     )
+
+
+def list_of(page: DocumentPage) -> DocumentList:
+    """A page of a list."""
+    return DocumentList([entry_of(document) for document in page.documents], page.total, dict(page.states))
 
 
 def _status(state: str, message: str) -> str:

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Final
 
 import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
@@ -17,6 +18,7 @@ from ragstore_gateway.configurations.source import Source, SourceType
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, SourceDisabled, SourceNotFound
 from ragstore_gateway.ingestion.assembly import Ingestion
+from ragstore_gateway.sources.copied_pages import copy_pages
 from ragstore_gateway.sources.execution import Execution
 from ragstore_gateway.sources.previews import Previews
 from ragstore_gateway.sources.runs import CANCELLED, MANUAL, SOURCE_REMOVED, RunCounts, Runs
@@ -62,6 +64,7 @@ class Sources:
         self.runs = runs
         self.documents = SourceDocuments(database, ingestion, self.runs)
         self._bases = bases
+        self._ingestion = ingestion
         self._kinds = kinds
         self._begins_scheduled = begins_scheduled
         self._previews = Previews(self.documents)
@@ -82,6 +85,11 @@ class Sources:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(loop, *self._tasks, return_exceptions=True)
+
+    async def copy_documents(self, session: AsyncSession, base_id: str, copy: Configuration[KnowledgeBase]) -> None:
+        """Accept the documents of a base for a new one, whose sources own the copies of their pages."""
+        await self._ingestion.copy_documents(session, base_id, copy)
+        await copy_pages(session, base_id, copy)
 
     async def run(self, base_id: str, name: str) -> SourceRunRow:
         """Begin a run of a source.

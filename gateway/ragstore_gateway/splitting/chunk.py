@@ -11,6 +11,9 @@ ChunkStrategy: TypeAlias = Literal["recursive", "window", "sentence", "paragraph
 """The strategies. `regions` and `strategies` have a case for each of them; mypy reports a missing one."""
 
 ChunkUnit: TypeAlias = Literal["characters", "tokens"]
+OVERLAP_TOO_LARGE: Final = "Must be less than chunkSize"
+"""The fault of an overlap that is not smaller than a chunk."""
+
 MetadataValue: TypeAlias = str | int | float | bool
 
 

@@ -108,14 +108,14 @@ async def test_a_document_that_a_new_collection_lacks_is_tried_again_after_a_wai
             await end_ingestion(session, row, "failed", "Internal error")
         await _set_finished(knowledge, base.id, failed_on - timedelta(seconds=wait - 20))
         assert await _repeat(knowledge, base.id) == 0
-        listed = (await documents.documents(base.id, 0, 10))[0][0]
+        listed = (await documents.documents(base.id, 0, 10)).documents[0]
         assert (listed.state, listed.reindexing_error) == ("completed", "Internal error")
         assert entry_of(listed).reindexing_error == "Internal error"
         assert await documents.find(base.id, listed.name) == listed
         await _set_finished(knowledge, base.id, failed_on - timedelta(seconds=wait))
         assert await _repeat(knowledge, base.id) == 1
     await knowledge.bases.update(base.id, 2, base.body)
-    assert (await documents.documents(base.id, 0, 10))[0][0].reindexing_error == ""
+    assert (await documents.documents(base.id, 0, 10)).documents[0].reindexing_error == ""
 
 
 @pytest.mark.parametrize("reset", ["update", "ingestion"])
@@ -135,7 +135,7 @@ async def test_a_document_is_given_up_after_20_attempts_until_it_or_the_base_is_
         await _set_finished(knowledge, base.id, long_ago)
         added = await _repeat(knowledge, base.id)
     assert added == 0
-    listed = (await documents.documents(base.id, 0, 10))[0][0]
+    listed = (await documents.documents(base.id, 0, 10)).documents[0]
     assert listed.reindexing_error == "The text is too long; given up after 20 attempts"
     if reset == "update":
         await knowledge.bases.update(base.id, 2, msgspec.structs.replace(changed, max_results=7))
@@ -146,7 +146,7 @@ async def test_a_document_is_given_up_after_20_attempts_until_it_or_the_base_is_
     else:
         await documents.accept(base.id, NewContent(listed.name, "text/plain", b"other", ""))
         assert await _repeat(knowledge, base.id) == 1
-    assert (await documents.documents(base.id, 0, 10))[0][0].reindexing_error == ""
+    assert (await documents.documents(base.id, 0, 10)).documents[0].reindexing_error == ""
 
 
 async def _repeat(knowledge: Knowledge, base_id: str) -> int:

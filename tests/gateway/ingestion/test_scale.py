@@ -131,7 +131,7 @@ async def test_a_sweep_looks_at_a_part_of_the_ingestions_and_the_next_one_at_the
     monkeypatch.setattr(supervisor_module, "FORGET_SCAN", 3)
     base = await state.bases.create(KnowledgeBase(name="tea"))
     await state.add(base.id, [f"{index}" for index in range(4)])
-    kept = {document.ingestion_id for document in (await state.ingestion.documents.documents(base.id, 0, 20))[0]}
+    kept = {document.ingestion_id for document in (await state.ingestion.documents.documents(base.id, 0, 20)).documents}
     left = []
     for _ in range(4):
         await state.supervisor._forget()  # it is called by a loop

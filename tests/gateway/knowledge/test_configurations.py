@@ -155,6 +155,33 @@ def test_a_name_is_free_after_a_deletion_or_a_renaming(http: httpx.Client, kind:
     create(http, kind, name)
 
 
+def test_the_versions_are_listed_newest_first_with_their_times(http: httpx.Client, kind: str, name: str) -> None:
+    path = create(http, kind, name)
+    for version in (1, 2):
+        http.put(versioned(path, version), json=body_of(kind, name, description=str(version))).raise_for_status()
+    listed = http.get(f"{path}/versions").json()
+    assert ([each["version"] for each in listed["versions"]], listed["total"]) == ([3, 2, 1], 3)
+    times = [datetime.fromisoformat(each["createdOn"]) for each in listed["versions"]]
+    assert times == sorted(times, reverse=True)
+    page = http.get(f"{path}/versions", params={"limit": 2, "index": 1}).json()
+    assert page == {"versions": listed["versions"][2:], "total": 3}
+
+
+def test_the_versions_of_a_deleted_configuration_and_of_an_unknown_one_are_404(
+    http: httpx.Client, kind: str, name: str
+) -> None:
+    path = create(http, kind, name)
+    http.delete(path).raise_for_status()
+    for each in (path, f"/ragstore/{kind}/nowhere", f"/ragstore/{kind}/%00"):
+        assert_problem(http.get(f"{each}/versions"), 404, "configuration_not_found")
+
+
+def test_an_assistant_is_duplicated_without_documents(http: httpx.Client, name: str) -> None:
+    path = create(http, "assistants", name)
+    response = http.post(path, params={"documents": True})
+    assert [each["path"] for each in assert_problem(response, 400, "invalid_request")["errors"]] == ["$.documents"]
+
+
 def test_a_duplicate_has_a_new_id_version_1_and_a_suffix(http: httpx.Client, kind: str, name: str) -> None:
     path = create(http, kind, name, description="about tea")
     http.put(versioned(path, 1), json=body_of(kind, name, description="about coffee")).raise_for_status()

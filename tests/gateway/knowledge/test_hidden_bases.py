@@ -191,6 +191,7 @@ def bodies_of(method: str, path: str, gateway: Gateway) -> list[dict[str, Any]]:
     valid: Any = {
         "/ragstore/rags/{id}": {"name": "team_new"},
         "/ragstore/rags/{id}/query": {"query": QUESTION},
+        "/ragstore/rags/{id}/split": {"text": QUESTION},
         "/v1/vector_stores/{store_id}": {"name": "team_new"},
         "/v1/vector_stores/{store_id}/search": {"query": QUESTION},
         "/v1/vector_stores/{store_id}/files": {"file_id": own},

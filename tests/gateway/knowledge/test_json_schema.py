@@ -37,6 +37,16 @@ def test_the_schema_is_of_2020_12_and_documents_each_field(schemas: dict[str, An
     assert all("description" in each or "anyOf" in each for each in schema["properties"].values())
 
 
+def test_each_field_has_a_title_for_people(schemas: dict[str, Any], kind: str) -> None:
+    schema = schemas[kind]
+    described = [schema, *schema["$defs"].values()]
+    titles = {name: field["title"] for each in described for name, field in each.get("properties", {}).items()}
+    assert all(re.fullmatch(r"[A-Z].*", title) for title in titles.values()), titles
+    if kind == "rags":
+        named = {name: titles[name] for name in ("chunkSize", "apiKey", "baseUrl", "requestDelayMs", "maxResults")}
+        assert list(named.values()) == ["Chunk size", "API key", "Base URL", "Request delay (ms)", "Maximum results"]
+
+
 def test_a_small_configuration_is_valid(schemas: dict[str, Any], kind: str) -> None:
     assert Draft202012Validator(schemas[kind]).is_valid(body_of(kind, "x"))
 

@@ -1,0 +1,89 @@
+/** The changes between versions of a base, field by field, and what a change costs. */
+import { h } from "../jsx";
+import { mark, Stored } from "../stored";
+import { words } from "../words";
+import type { Configuration } from "./calls";
+import { say } from "./words";
+
+/** Fields that the vectors of a base depend on. */
+const VECTORS = ["embeddingProvider", "storeType"];
+const CHUNKS = ["chunkStrategy", "chunkSize", "chunkOverlap", "chunkUnit", "embedHeadings"];
+const PARAMETERS = ["embeddingParameters", "storeParameters"];
+const SECRET = /^\$\{.*\}$/u;
+
+export interface Change {
+  field: string;
+  values: unknown[];
+}
+
+/** The fields in which bodies differ, such as `chunkSize` and `embeddingParameters.model`. */
+export function changesOf(...bodies: object[]): Change[] {
+  const flat = bodies.map((body) => new Map(flatten("", body)));
+  const fields = new Set(flat.flatMap((each) => [...each.keys()]));
+  return [...fields].flatMap((field) => {
+    const values = flat.map((each) => each.get(field));
+    return values.every((each) => JSON.stringify(each) === JSON.stringify(values[0])) ? [] : [{ field, values }];
+  });
+}
+
+function flatten(prefix: string, value: unknown): [string, unknown][] {
+  // Parameters of a base are an object of plain values; a filter and sources are compared as a whole.
+  if (prefix !== "" && !PARAMETERS.includes(prefix)) return [[prefix, value]];
+  return Object.entries((value ?? {}) as object).flatMap(([name, each]) => {
+    const field = prefix ? `${prefix}.${name}` : name;
+    return prefix ? [[field, each] as [string, unknown]] : flatten(field, each);
+  });
+}
+
+/** What a save of changes costs, in words. */
+export function priceOf(changes: Change[], before: Configuration, documents: number): string {
+  const isExisting = Boolean((before.storeParameters as Record<string, unknown>)["collection"]);
+  const ofChunks = changes.some(({ field }) => CHUNKS.includes(field));
+  if (isExisting) return ofChunks ? say.laterOnly : say.noPrice;
+  const isEmbedded = ofChunks || changes.some(({ field, values }) => VECTORS.includes(field) || isParameter(field, values));
+  return isEmbedded ? say.price(documents) : say.noPrice;
+}
+
+/** Whether a field is a parameter that vectors depend on. A reference to another secret changes no vector. */
+function isParameter(field: string, values: unknown[]): boolean {
+  const isSecret = values.every((each) => each === undefined || (typeof each === "string" && SECRET.test(each)));
+  return PARAMETERS.some((each) => field.startsWith(`${each}.`)) && !isSecret;
+}
+
+export function ChangesTable({ of, titles }: { of: Change[]; titles: string[] }) {
+  return (
+    <div class="table-box" role="group" aria-label={say.changes} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{say.field}</th>
+            {titles.map((title) => (
+              <th key={title} scope="col">
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {of.map(({ field, values }) => (
+            <tr key={field}>
+              <th scope="row">
+                <Stored value={mark(field)} max={200} />
+              </th>
+              {values.map((value, index) => (
+                <td key={index}>
+                  <Stored value={mark(textOf(value))} max={2000} lines />
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function textOf(value: unknown): string {
+  if (value === undefined) return words.notCounted;
+  return typeof value === "string" ? value : JSON.stringify(value, null, 1);
+}

@@ -1,0 +1,96 @@
+/** The history of a source. It is read again only while a run is in progress and the tab is visible. */
+import { useEffect, useState } from "preact/hooks";
+import { h } from "../jsx";
+import { gateway } from "../api";
+import { asFailure, type Failure } from "../failure";
+import { Loaded, Problem, RoleButton } from "../parts";
+import { useResource } from "../resource";
+import type { components } from "../schema/gateway";
+import { gatewayRole } from "../session";
+import { raw, Stored, type Marked } from "../stored";
+import { formatted, words } from "../words";
+import { momentOf } from "./calls";
+import { say } from "./words";
+
+type Run = Marked<components["schemas"]["SourceRun"]>;
+
+const SHOWN = 20;
+const POLL_MILLISECONDS = 2000;
+const COUNTS = ["added", "changed", "unchanged", "missing", "removed", "failed", "skipped"] as const;
+
+export function Runs({ base, source }: { base: string; source: Stored }) {
+  const path = { id: base, source };
+  const runs = useResource("runs", async (signal) => {
+    const options = { path, query: { limit: SHOWN }, signal };
+    return (await gateway("get", "/ragstore/rags/{id}/sources/{source}/runs", options)).value;
+  });
+  const { data, reload } = runs;
+  const isRunning = data?.runs.some((each) => each.status === "running") ?? false;
+  const [failure, setFailure] = useState<Failure>();
+  useEffect(() => {
+    if (!isRunning) return undefined;
+    const timer = setInterval(() => {
+      if (!document.hidden) reload();
+    }, POLL_MILLISECONDS);
+    return () => clearInterval(timer);
+  }, [isRunning, reload]);
+  async function cancel(run: Run): Promise<void> {
+    setFailure(undefined);
+    try {
+      const options = { path: { ...path, run_id: run.runId } };
+      await gateway("delete", "/ragstore/rags/{id}/sources/{source}/runs/{run_id}", options);
+    } catch (error) {
+      setFailure(asFailure(error));
+    }
+    reload();
+  }
+  return (
+    <section class="stack tight" aria-label={say.history}>
+      <h3>{say.history}</h3>
+      {failure && <Problem failure={failure} />}
+      <Loaded
+        of={runs}
+        rows={2}
+        draw={({ runs: rows }) => (rows.length === 0 ? <p class="fine">{say.neverRun}</p> : <Table of={rows} cancel={(run) => void cancel(run)} />)}
+      />
+    </section>
+  );
+}
+
+function Table({ of, cancel }: { of: Run[]; cancel: (run: Run) => void }) {
+  return (
+    <div class="table-box" role="group" aria-label={say.history} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">{say.started}</th>
+            <th scope="col">{say.state}</th>
+            <th scope="col">{say.counts}</th>
+            <th scope="col" class="n">
+              {say.chunks}
+            </th>
+            <th scope="col">{words.cancel}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {of.map((run) => (
+            <tr key={raw(run.runId)}>
+              <th scope="row">{momentOf(run.startedOn)}</th>
+              <td>
+                <span class={run.status === "completed" ? "state-ok" : run.status === "failed" ? "state-bad" : ""}>{run.status}</span>{" "}
+                <Stored value={run.reason} max={200} />
+              </td>
+              <td>
+                {COUNTS.filter((name) => run[name] > 0)
+                  .map((name) => `${formatted(run[name])} ${name}`)
+                  .join(", ")}
+              </td>
+              <td class="n">{formatted(run.chunks)}</td>
+              <td>{run.status === "running" && <RoleButton role={gatewayRole.value} needs="writer" label={say.cancelRun} onClick={() => cancel(run)} />}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
