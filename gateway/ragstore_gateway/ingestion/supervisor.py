@@ -33,7 +33,7 @@ POLL_SECONDS: Final = 4.0
 """How often removals are repeated."""
 
 MEASURE_SECONDS: Final = 0.5
-"""How often the queue is measured. An alert or an autoscaler that reads the gauge sees a queue of at most a second ago."""
+"""How often the queue is measured. An alert or an autoscaler sees a queue of at most a second ago."""
 
 SWEEP_SECONDS: Final = 30.0
 BATCH: Final = 200
