@@ -46,7 +46,7 @@ def container() -> Manifest:
 def test_it_has_what_replicas_need() -> None:
     assert manifests().keys() == {
         *("ServiceAccount", "ConfigMap", "Service", "Deployment", "PodDisruptionBudget"),
-        "NetworkPolicy",
+        *("HorizontalPodAutoscaler", "NetworkPolicy"),
     }
 
 
@@ -145,3 +145,23 @@ def test_the_patches_of_traces_name_what_the_gateway_has() -> None:
 def test_names_are_resolved_also_by_a_cache_on_the_node() -> None:
     policy = yaml.safe_load((KUBERNETES / "gateway/networkpolicy.yaml").read_text())
     assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in [to for rule in policy["spec"]["egress"] for to in rule["to"]]
+
+
+def source(name: str) -> Manifest:
+    """A manifest among the sources, which needs no kustomize."""
+    found: Manifest = yaml.safe_load((KUBERNETES / "gateway" / name).read_text())
+    return found
+
+
+def test_the_autoscaler_says_how_many_replicas() -> None:
+    scaler = source("autoscaling.yaml")["spec"]
+    assert scaler["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "ragstore-gateway"}
+    assert scaler["minReplicas"] >= 2
+    assert "replicas" not in source("workload.yaml")["spec"]
+    assert "autoscaling.yaml" in source("kustomization.yaml")["resources"]
+
+
+def test_replicas_spread_over_zones_and_nodes() -> None:
+    spec = source("workload.yaml")["spec"]["template"]["spec"]
+    keys = [constraint["topologyKey"] for constraint in spec["topologySpreadConstraints"]]
+    assert keys == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,10 @@ from ragstore_gateway.ingestion.transactions import (
 )
 
 POLL_SECONDS: Final = 4.0
-"""How often removals are repeated, and the queue is measured."""
+"""How often removals are repeated."""
+
+MEASURE_SECONDS: Final = 0.5
+"""How often the queue is measured. An alert or an autoscaler sees a queue of at most a second ago."""
 
 SWEEP_SECONDS: Final = 30.0
 BATCH: Final = 200
@@ -68,19 +72,26 @@ class Supervisor:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run in the background."""
-        sweeps = asyncio.create_task(self._sweep_forever())
+        tasks = [asyncio.create_task(self._sweep_forever()), asyncio.create_task(self._measure_forever())]
         try:
             yield
         finally:
-            sweeps.cancel()
-            await asyncio.gather(sweeps, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _measure_forever(self) -> None:
+        """Measure the queue, also while removals take long. The sweeps log that the database is unavailable."""
+        while True:
+            with contextlib.suppress(DatabaseUnavailable):
+                await self._measure()
+            await asyncio.sleep(MEASURE_SECONDS)
 
     async def _sweep_forever(self) -> None:
         last = -SWEEP_SECONDS
         seconds = min(SWEEP_SECONDS, self._retention.total_seconds())
         while True:
             try:
-                await self._measure()
                 await self._removals.run()
                 await self._backfill.run()
                 if monotonic() >= last + seconds:
