@@ -176,10 +176,9 @@ def test_the_declared_extras_are_those_of_the_distribution() -> None:
     declared = {each.extra for each in PROVIDERS.values()} | {each.extra for each in ENGINES.values()}
     project = tomllib.loads((ROOT / "gateway" / "pyproject.toml").read_text())["project"]
     # `office` belongs to formats, `sentence-transformers` to models of the provider `local`, `multilingual` to a model,
-    # `conformance` to tests.
-    assert declared - {""} | {"conformance", "multilingual", "office", "sentence-transformers"} == set(
-        project["optional-dependencies"]
-    )
+    # `conformance` to tests, `mcp` to tools for agents.
+    others = {"conformance", "mcp", "multilingual", "office", "sentence-transformers"}
+    assert declared - {""} | others == set(project["optional-dependencies"])
 
 
 def test_the_page_lists_every_engine_with_its_extra() -> None:
