@@ -112,7 +112,7 @@ class McpEndpoint:
                 raise
 
     async def _server(self) -> McpServer:
-        if self._loading is None:
+        if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
             self._loading = asyncio.create_task(self._load(), name="load-mcp")
         # Others wait for the same server.
         return await asyncio.shield(self._loading)
