@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from tests.support.fake_upstream import FakeUpstream, fake_upstream
@@ -44,8 +43,11 @@ def wait_for_log(served: Served, text: str) -> None:
 
 
 @pytest.mark.process
-def test_a_chat_needs_its_entry_only_if_the_audit_is_required(tmp_path: Path, upstream: FakeUpstream) -> None:
+def test_a_chat_needs_its_entry_only_if_the_audit_is_required(
+    tmp_path: Path, upstream: FakeUpstream, postgres_url: str
+) -> None:
     environ = {
+        "RAGSTORE_GATEWAY_DATABASE_URL": postgres_url,
         "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
         "RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": f"127.0.0.1:{upstream.port}",
     }
@@ -66,7 +68,7 @@ def test_a_chat_needs_its_entry_only_if_the_audit_is_required(tmp_path: Path, up
         assert strict.post("/ragstore/assistants", json=assistant).status_code == 201
         assert [chat(strict).status_code, chat(lenient).status_code] == [200, 200]
         assert sequences(lenient) == [1, 2]
-        with closing(sqlite3.connect(tmp_path / "data/gateway.db", timeout=10)) as database, database:
+        with psycopg.connect(postgres_url) as database:
             database.execute("DELETE FROM audit_head")
         chats = len(upstream.chats())
         response = chat(strict)
