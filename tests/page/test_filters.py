@@ -100,7 +100,7 @@ def test_a_query_by_document_has_scores_and_the_time_of_the_service(open_tab: Op
 
 
 def test_a_question_is_embedded_by_the_gateways_model(open_tab: OpenTab, gateway: Served) -> None:
-    tab = open_tab(gateway.url)
+    tab = open_tab(gateway.url, "#/collections")
     tab.page.get_by_role("gridcell", name="memory", exact=True).click()
     tab.page.get_by_role("link", name="Query").click()
     tab.page.get_by_label("Question or text").fill("How often is the roof inspected?")
