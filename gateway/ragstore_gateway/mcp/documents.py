@@ -120,8 +120,8 @@ class VisibleDocuments:
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        found, total = await self._documents.documents(base.id, index, PAGE)
-        return [each for each in found if permits(base, _metadata(each), caller)], total
+        page = await self._documents.documents(base.id, index, PAGE)
+        return [each for each in page.documents if permits(base, _metadata(each), caller)], page.total
 
     async def find(self, base: Configuration[KnowledgeBase], name: str, caller: McpCaller) -> Document:
         """A document by its name.

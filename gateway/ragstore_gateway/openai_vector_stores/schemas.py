@@ -127,7 +127,8 @@ class RankingOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the ranking. The order is the gateway's own, which no ranker changes."""
 
     ranker: (
-        Annotated[str, Meta(pattern="^(auto|none|default[-_][0-9]{4}[-_][0-9]{2}[-_][0-9]{2})$", max_length=32)] | None
+        Annotated[str, Meta(pattern="^(auto|none|default[-_][0-9]{4}[-_][0-9]{2}[-_][0-9]{2})$(?!\\n)", max_length=32)]
+        | None
     ) = None
     score_threshold: (
         Annotated[float, Meta(ge=0, le=1, description="Minimum relevance; that of the knowledge base by default.")]
