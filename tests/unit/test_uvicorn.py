@@ -52,7 +52,7 @@ def parameters(function: Callable[..., object]) -> list[str]:
 
 
 def unchanged_server() -> type[Server]:
-    """uvicorn's server. sse-starlette, which the SDK of MCP loads, replaces one of its methods by its own."""
+    """Uvicorn's server. sse-starlette, which the SDK of MCP loads, replaces one of its methods by its own."""
     name = uvicorn.server.__name__
     spec = spec_from_file_location(name, uvicorn.server.__file__)
     assert spec is not None
