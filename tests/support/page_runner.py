@@ -2,7 +2,8 @@
 
 A shell block that ends with `make run` or `ragstore serve` and names a port of its own starts a service, which serves
 the blocks that follow. The service of `make run` alone, on port 8080, runs already. A block that ends with
-`make gateway` or `ragstore-gateway serve` starts a gateway, on port 8090 unless it names another one.
+`make gateway` or `ragstore-gateway serve` starts a gateway, on port 8090 unless it names another one. A gateway that has
+the port is stopped before: the page tells its reader to do so.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ class Reader:
         self._ports["8080"] = service.url.rpartition(":")[2]
         self._ports.setdefault("8090", str(free_port()))
         self._names: dict[str, object] = {}
+        self._served: dict[str, subprocess.Popen[bytes]] = {}
         self._printed = ""
         like_a_clone(folder)
 
@@ -93,8 +95,12 @@ class Reader:
         return output.read_text()
 
     def _serve(self, block: Block, port: str) -> None:
+        if port in self._served:
+            os.killpg(self._served[port].pid, signal.SIGTERM)
+            self._served[port].wait(timeout=SECONDS)
         log = self._folder / f".log-{port}"
         served = Served(f"http://127.0.0.1:{port}", self._start(block, log, log), log)
+        self._served[port] = served.process
         # A service with embedded Chroma becomes ready; one with the address of a Chroma server may never be.
         served.wait_until_ready("/health/live" if "RAGSTORE_CHROMA_URL" in block.code else "/health/ready")
         self._printed = ""
