@@ -3,7 +3,7 @@
 A shell block that ends with `make run` or `ragstore serve` and names a port of its own starts a service, which serves
 the blocks that follow. The service of `make run` alone, on port 8080, runs already. A block that ends with
 `make gateway` or `ragstore-gateway serve` starts a gateway, on port 8090 unless it names another one. A gateway that
-has the port is stopped before: the page tells its reader to do so.
+has the port is stopped before, as the page says.
 """
 
 from __future__ import annotations
