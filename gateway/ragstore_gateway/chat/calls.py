@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from functools import cached_property
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypedDict
 from urllib.parse import unquote
 
 import aiohttp
@@ -43,7 +43,7 @@ from ragstore_gateway.chat.headers import request_headers, response_headers
 from ragstore_gateway.chat.names import check_name, check_names
 from ragstore_gateway.chat.own_completion import OwnCompletion
 from ragstore_gateway.chat.rag_models import Augmentation
-from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
+from ragstore_gateway.chat.relay import Rewriter, is_event_stream, read_all, relay
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
 from ragstore_gateway.chat.shown_passage import requests_passages
 from ragstore_gateway.chat.usage import readable_encodings
@@ -69,6 +69,16 @@ class _Format(Struct, frozen=True):
 
 
 _FORMAT: Final = msgspec.json.Decoder(_Format)
+
+
+class _Shown(TypedDict):
+    """The parts of retrieval that a response shows."""
+
+    annotate: bool
+    debug: dict[str, object] | None
+    list_sources: bool
+    show_passages: bool
+
 
 REQUEST_COPIES: Final = 2
 """Maximum number of copies of a request's body that exist while it is changed: the messages, and the new body."""
@@ -233,7 +243,7 @@ class RagCall(Call):
         # The response may take long, and the upstream has the copies now.
         del body
         give_back(self._copied_bytes)
-        await self.relay(response, added, scope, send, watch, cost)
+        await self._relay(response, added, scope, send, watch, cost)
 
     @property
     def _copied_bytes(self) -> int:
@@ -288,7 +298,7 @@ class RagCall(Call):
         yield
         return fields, (yield from read_conversation(fields.get("messages")))
 
-    async def relay(
+    async def _relay(
         self,
         response: aiohttp.ClientResponse,
         added: Augmentation,
@@ -297,48 +307,51 @@ class RagCall(Call):
         watch: CallerWatch,
         cost: RequestCost,
     ) -> None:
-        """Send the upstream's response, changed.
-
-        Args:
-            added: what retrieval has added to the request.
-            watch: the watch of the caller's connection.
-            cost: counts the response.
-        """
-        settings = self.chat.settings
-        streams = is_event_stream(response)
-        changes = response.status == HTTPStatus.OK and (streams or response.content_type == "application/json")
+        """Send the upstream's response, changed if it is a reply."""
+        settings, slices = self.chat.settings, self.chat.slices
         headers = response_headers(response.raw_headers, without=RESIZED)
         headers.append((b"x-rag-sources", str(added.source_count).encode()))
         if added.reason:
             headers.append((b"x-rag-reason", added.reason.encode()))
-        model = encode_raw(self.head.model)
-        debug = added.debug if settings.rag_debug else None
-        annotate = settings.rag_annotations
-        lists = added.list_sources and not self._is_json_requested
-        shows = requests_passages(scope["headers"])
-        slices = self.chat.slices
-        if changes and streams:
-            rewriter = EventStream(
-                model, added.passages, annotate=annotate, debug=debug, list_sources=lists, show_passages=shows
-            )
+        if response.status == HTTPStatus.OK and is_event_stream(response):
+            rewriter = self.rewriter(added, scope)
             await relay(response, headers, scope, send, watch, slices, rewriter=rewriter, meter=cost)
-        elif changes:
+        elif response.status == HTTPStatus.OK and self.is_completion(response):
             content = await read_all(response, settings.max_body_bytes, copies=RESPONSE_COPIES)
             await slices.run(cost.feed(content))
-            content = await slices.run(
-                completed(
-                    content,
-                    model,
-                    added.passages,
-                    annotate=annotate,
-                    debug=debug,
-                    list_sources=lists,
-                    show_passages=shows,
-                )
-            )
+            content = await slices.run(self.changed(content, added, scope))
             await send_body(scope, send, response.status, headers, content)
         else:
             await relay(response, headers, scope, send, watch, slices, meter=cost)
+
+    def is_completion(self, response: aiohttp.ClientResponse) -> bool:
+        """Whether a plain response of the upstream with the status 200 is one that `changed` changes."""
+        return response.content_type == "application/json"
+
+    def rewriter(self, added: Augmentation, scope: Scope) -> Rewriter:
+        """Changes the upstream's stream.
+
+        Args:
+            added: what retrieval has added to the request.
+        """
+        return EventStream(encode_raw(self.head.model), added.passages, **self._shown(added, scope))
+
+    def changed(self, content: bytes, added: Augmentation, scope: Scope) -> Generator[None, None, bytes]:
+        """The upstream's plain response, changed in steps.
+
+        Args:
+            added: what retrieval has added to the request.
+        """
+        return completed(content, encode_raw(self.head.model), added.passages, **self._shown(added, scope))
+
+    def _shown(self, added: Augmentation, scope: Scope) -> _Shown:
+        settings = self.chat.settings
+        return {
+            "annotate": settings.rag_annotations,
+            "debug": added.debug if settings.rag_debug else None,
+            "list_sources": added.list_sources and not self._is_json_requested,
+            "show_passages": requests_passages(scope["headers"]),
+        }
 
 
 def _requests_json(response_format: Raw | None) -> bool:

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
+from collections.abc import Generator
 from typing import Final
 
 import aiohttp
-from litestar.types import HTTPScope, Scope, Send
+from litestar.types import HTTPScope, Scope
 from multidict import CIMultiDict
 
 from ragstore.kit.byte_budget import FREE_BYTES, reserve
 from ragstore.kit.context import record_facts
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
-from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import write_object
 from ragstore_gateway.chat.caller import caller_of
-from ragstore_gateway.chat.calls import (
-    REQUEST_COPIES,
-    RESIZED,
-    RESPONSE_COPIES,
-    Call,
-    RagCall,
-    send_body,
-    upstream_target,
-)
-from ragstore_gateway.chat.headers import response_headers
+from ragstore_gateway.chat.calls import REQUEST_COPIES, Call, RagCall, upstream_target
 from ragstore_gateway.chat.rag_models import Augmentation
-from ragstore_gateway.chat.relay import is_event_stream, read_all, relay
-from ragstore_gateway.chat.request_cost import RequestCost
+from ragstore_gateway.chat.relay import Rewriter
 from ragstore_gateway.responses.chat_request import chat_request
 from ragstore_gateway.responses.event_stream import ResponseStream
 from ragstore_gateway.responses.file_search import NO_MATCH, FileSearch, FoundFiles
@@ -75,41 +64,27 @@ class ResponsesCall(RagCall):
         record_facts(upstream_model=self._request.model, sources=added.source_count)
         return write_object(fields), added
 
-    async def relay(
-        self,
-        response: aiohttp.ClientResponse,
-        added: Augmentation,
-        scope: Scope,
-        send: Send,
-        watch: CallerWatch,
-        cost: RequestCost,
-    ) -> None:
-        """Send the response; see `RagCall`."""
-        settings, slices = self.chat.settings, self.chat.slices
-        streams = is_event_stream(response)
-        headers = response_headers(response.raw_headers, without=RESIZED)
-        headers.append((b"x-rag-sources", str(added.source_count).encode()))
-        if added.reason:
-            headers.append((b"x-rag-reason", added.reason.encode()))
+    def is_completion(self, response: aiohttp.ClientResponse) -> bool:
+        """A response is made of whatever the upstream sends with the status 200; see `RagCall`."""
+        return True
+
+    def rewriter(self, added: Augmentation, scope: Scope) -> Rewriter:
+        """Makes the events of a response; see `RagCall`."""
+        return ResponseStream(begun(self._request), self._items(), self._reply(added))
+
+    def changed(self, content: bytes, added: Augmentation, scope: Scope) -> Generator[None, None, bytes]:
+        """The plain response; see `RagCall`."""
+        return plain_response(content, begun(self._request), self._items(), self._reply(added))
+
+    def _reply(self, added: Augmentation) -> Reply:
         text = self._request.text
-        reply = Reply(
+        return Reply(
             added.passages,
             () if self._found is None else self._found.results,
-            annotate=settings.rag_annotations,
+            annotate=self.chat.settings.rag_annotations,
             # A list of sources behind it would make JSON unreadable.
             list_sources=added.list_sources and (text is None or text.format.type == "text"),
         )
-        before, own = self._items(), begun(self._request)
-        if response.status == HTTPStatus.OK and streams:
-            rewriter = ResponseStream(own, before, reply)
-            await relay(response, headers, scope, send, watch, slices, rewriter=rewriter, meter=cost)
-        elif response.status == HTTPStatus.OK:
-            content = await read_all(response, settings.max_body_bytes, copies=RESPONSE_COPIES)
-            await slices.run(cost.feed(content))
-            content = await slices.run(plain_response(content, own, before, reply))
-            await send_body(scope, send, response.status, headers, content)
-        else:
-            await relay(response, headers, scope, send, watch, slices, meter=cost)
 
     def _items(self) -> list[OutputItem]:
         """The items before the reply."""
