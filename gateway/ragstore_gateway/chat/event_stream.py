@@ -14,19 +14,13 @@ from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
 from ragstore_gateway.chat.citations import ResponseCitations
 from ragstore_gateway.chat.completion import debug_line, renamed
+from ragstore_gateway.chat.event_frames import DONE, EventFrames
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.chat.shown_passage import shown
-
-MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
-"""Maximum size of an event that is held until its end. What follows a larger one is passed on unchanged."""
 
 MAX_DATA_LINES: Final = 64
 """Maximum number of lines of JSON of an event. An event with more is passed on unchanged."""
 
-DONE: Final = b"[DONE]"
-
-_END: Final = re.compile(rb"\r?\n\r?\n|\r\r")
-_END_BYTES: Final = 4
 _DATA: Final = re.compile(rb"^data:[ ]?([^\n]*)", re.MULTILINE)
 
 
@@ -84,8 +78,7 @@ class EventStream:
         self._has_passages = bool(passages)
         self._shown = shown(passages) if show_passages else None
         self._debug = debug
-        self._buffer = bytearray()
-        self._searched = 0
+        self._frames = EventFrames()
         self._unchanged = False
         self._template: dict[str, Raw] = {}
         self._invented: list[str] = []
@@ -98,8 +91,8 @@ class EventStream:
     def feed(self, chunk: bytes) -> Generator[bytes, None, None]:
         """Change the events that a chunk completes, one in each step or in several.
 
-        Only the event of the current step is in memory twice: a chunk may have hundreds of events, and each gets
-        larger by the requested name.
+        Only the event of the current step is changed: a chunk may have hundreds of events, and each gets larger by the
+        requested name.
 
         Args:
             chunk: the next bytes of the stream.
@@ -110,28 +103,17 @@ class EventStream:
         if self._unchanged:
             yield chunk
             return
-        self._buffer += chunk
-        start = 0
-        while match := _END.search(self._buffer, max(start, self._searched)):
-            event = bytes(self._buffer[start : match.start()])
-            yield from self._event(event, match[0])
-            start = match.end()
-        del self._buffer[:start]
-        # The next search begins where an end may have begun.
-        self._searched = max(0, len(self._buffer) - _END_BYTES)
-        if len(self._buffer) > MAX_EVENT_BYTES:
+        for event, end in self._frames.feed(chunk):
+            yield from self._event(event, end)
+        if self._frames.is_too_large:
+            # What follows is passed on unchanged, so whether the response ends in order is not known from here on.
             self._unchanged = True
-            # Whether the response ends in order is not known from here on.
             self.complete = True
-            rest = bytes(self._buffer)
-            self._buffer.clear()
-            yield rest
+            yield self._frames.take_rest()
 
     def finish(self) -> Generator[bytes, None, None]:
         """The bytes after the last one of the upstream, if its stream ended in order."""
-        if self._buffer:
-            rest = bytes(self._buffer)
-            self._buffer.clear()
+        if rest := self._frames.take_rest():
             yield from self._event(rest, b"")
 
     def _event(self, event: bytes, end: bytes) -> Generator[bytes, None, None]:

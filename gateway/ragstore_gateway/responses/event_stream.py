@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ragstore_gateway.chat.body import UNREADABLE
-from ragstore_gateway.chat.event_stream import DONE, MAX_EVENT_BYTES
+from ragstore_gateway.chat.event_frames import DONE, EventFrames
 from ragstore_gateway.errors import UpstreamFailed
 from ragstore_gateway.responses.objects import (
     FileSearchCall,
@@ -24,12 +24,12 @@ from ragstore_gateway.responses.objects import (
 )
 from ragstore_gateway.responses.reply import ChatCompletion, ChatMessage, ChatToolCall, Reply, usage_of
 
-_END: Final = re.compile(rb"\r?\n\r?\n|\r\r")
-_END_BYTES: Final = 4
 _DATA: Final = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
 _ERROR: Final = re.compile(rb'^\s*\{\s*"error"\s*:')
 
 _decode: Final = msgspec.json.Decoder(ChatCompletion).decode
+
+TOO_LARGE: Final = "An event of the model server's stream is too large"
 
 
 class ResponseStream:
@@ -48,8 +48,7 @@ class ResponseStream:
         self._response = response
         self._before = before
         self._reply = reply
-        self._buffer = bytearray()
-        self._searched = 0
+        self._frames = EventFrames()
         self._number = 0
         self._output: list[OutputItem] = []
         self._message = ""
@@ -71,27 +70,18 @@ class ResponseStream:
         return b"".join(events)
 
     def feed(self, chunk: bytes) -> Generator[bytes, None, None]:
-        """The events for a chunk of the upstream's stream.
-
-        Raises:
-            UpstreamFailed: an event of it is too large.
-        """
-        self._buffer += chunk
-        start = 0
-        while match := _END.search(self._buffer, max(start, self._searched)):
-            yield from self._changed(bytes(self._buffer[start : match.start()]))
-            start = match.end()
-        del self._buffer[:start]
-        self._searched = max(0, len(self._buffer) - _END_BYTES)
-        if len(self._buffer) > MAX_EVENT_BYTES:
-            self._buffer.clear()
-            yield from self._failed(UpstreamFailed("An event of the model server's stream is too large").detail)
+        """The events for a chunk of the upstream's stream. An event of it that is too large ends the response."""
+        for event, _ in self._frames.feed(chunk):
+            yield from self._changed(event)
+        if self._frames.is_too_large:
+            self._frames.take_rest()
+            if not self.complete:
+                self.complete = True
+                yield self._event("error", code=UpstreamFailed.code, message=TOO_LARGE, param=None)
 
     def finish(self) -> Generator[bytes, None, None]:
         """The events after the last byte of the upstream."""
-        if self._buffer:
-            rest = bytes(self._buffer)
-            self._buffer.clear()
+        if rest := self._frames.take_rest():
             yield from self._changed(rest)
         if self._finish is not None:
             yield from self._end()
@@ -188,10 +178,6 @@ class ResponseStream:
         response = ended(self._response, self._output, self._finish or "", self._usage)
         self.complete = True
         yield self._event(f"response.{response.status}", response=response)
-
-    def _failed(self, message: str) -> Generator[bytes, None, None]:
-        self.complete = True
-        yield self._event("error", code="upstream_failed", message=message, param=None)
 
     def _searched_files(self, item: FileSearchCall) -> list[bytes]:
         index = len(self._output)

@@ -20,7 +20,8 @@ from ragstore_gateway.chat.citations import (
     ResponseCitations,
 )
 from ragstore_gateway.chat.completion import completed, renamed
-from ragstore_gateway.chat.event_stream import MAX_EVENT_BYTES, EventStream
+from ragstore_gateway.chat.event_frames import MAX_EVENT_BYTES
+from ragstore_gateway.chat.event_stream import EventStream
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 from tests.gateway.chat.test_rag import KETTLE, QUESTION
 from tests.support.call_counts import counted_calls
@@ -188,7 +189,7 @@ def test_events_that_are_not_chunks_are_unchanged() -> None:
 
 
 def test_an_event_without_end_is_not_held_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ragstore_gateway.chat.event_stream.MAX_EVENT_BYTES", 100)
+    monkeypatch.setattr("ragstore_gateway.chat.event_frames.MAX_EVENT_BYTES", 100)
     stream = rewriter()
     endless = b"data: " + b"x" * 200
     assert stream.feed(endless) == endless
