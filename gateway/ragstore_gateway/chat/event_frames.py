@@ -12,6 +12,9 @@ MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 DONE: Final = b"[DONE]"
 """The data of the last event of a chat completion."""
 
+is_error: Final = re.compile(rb'\s*\{\s*"error"\s*:\s*[^\s n]').match
+"""Whether the data of an event begin as an error that an upstream reports. A null in this place is none."""
+
 _END: Final = re.compile(rb"\r?\n\r?\n|\r\r")
 _END_BYTES: Final = 4
 

@@ -14,7 +14,7 @@ from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.body import UNREADABLE, encode_raw, write_fields
 from ragstore_gateway.chat.citations import ResponseCitations
 from ragstore_gateway.chat.completion import debug_line, renamed
-from ragstore_gateway.chat.event_frames import DONE, EventFrames
+from ragstore_gateway.chat.event_frames import DONE, EventFrames, is_error
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.chat.shown_passage import shown
 
@@ -40,9 +40,6 @@ class _Chunk(Struct, frozen=True):
 
 _CHUNK: Final = msgspec.json.Decoder(_Chunk)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, Raw])
-_ERROR: Final = re.compile(rb'\s*\{\s*"error"\s*:\s*[^\s n]')
-"""The beginning of an event of an upstream that reports an error."""
-
 _COPIED: Final = ("id", "object", "created", "model", "system_fingerprint")
 
 
@@ -141,7 +138,7 @@ class EventStream:
         except UNREADABLE:
             yield own
             return
-        if _ERROR.match(data):
+        if is_error(data):
             # The upstream says itself why its stream ends here.
             self.complete = True
         finished = [choice for choice in chunk.choices if choice.finish_reason is not None]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ragstore_gateway.chat.body import UNREADABLE
-from ragstore_gateway.chat.event_frames import DONE, EventFrames
+from ragstore_gateway.chat.event_frames import DONE, EventFrames, is_error
 from ragstore_gateway.errors import UpstreamFailed
 from ragstore_gateway.responses.objects import (
     FileSearchCall,
@@ -25,7 +25,6 @@ from ragstore_gateway.responses.objects import (
 from ragstore_gateway.responses.reply import ChatCompletion, ChatMessage, ChatToolCall, Reply, usage_of
 
 _DATA: Final = re.compile(rb"^data:[ ]?([^\r\n]*)", re.MULTILINE)
-_ERROR: Final = re.compile(rb'^\s*\{\s*"error"\s*:')
 
 _decode: Final = msgspec.json.Decoder(ChatCompletion).decode
 
@@ -94,7 +93,7 @@ class ResponseStream:
             if self._finish is not None or self._message or self._call is not None:
                 yield from self._end()
             return
-        if _ERROR.match(data):
+        if is_error(data):
             self.complete = True
             yield b"event: error\ndata: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
             return

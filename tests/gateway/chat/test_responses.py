@@ -11,7 +11,7 @@ import openai
 import pytest
 from langchain_openai import ChatOpenAI
 from openai import OpenAI
-from openai.types.responses import Response, ResponseOutputMessage, ResponseOutputText
+from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputMessage, ResponseOutputText
 from openai.types.responses.response_output_text import AnnotationURLCitation
 from pydantic import SecretStr
 
@@ -238,6 +238,25 @@ def test_a_stream_that_breaks_ends_with_an_error(sdk: OpenAI, upstream: FakeUpst
             list(sdk.responses.create(model="rag/m", input=QUESTION, stream=True))
     finally:
         upstream.off("m")
+
+
+def test_a_chunk_whose_first_field_is_an_error_of_null_is_part_of_the_reply(
+    sdk: OpenAI, upstream: FakeUpstream
+) -> None:
+    async def behave(exchange: Exchange) -> None:
+        await exchange.begin_stream()
+        for event in (delta("Tea"), delta(None, finish="stop")):
+            await exchange.chunk(event.replace(b"data: {", b'data: {"error": null, '))
+        await exchange.chunk(DONE)
+        await exchange.end_stream()
+
+    upstream.on("m", behave)
+    try:
+        events = list(sdk.responses.create(model="rag/m", input=QUESTION, stream=True))
+    finally:
+        upstream.off("m")
+    assert isinstance(events[-1], ResponseCompletedEvent)
+    assert events[-1].response.output_text == "Tea"
 
 
 def test_an_error_of_the_upstream_is_the_error_of_the_response(sdk: OpenAI, upstream: FakeUpstream) -> None:
