@@ -8,6 +8,7 @@ from uuid import uuid4
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
+from ragstore.kit.auth.name_patterns import NamePatterns
 from ragstore.kit.context import record_denied
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -15,6 +16,18 @@ from ragstore_gateway.keys import visible_bases
 
 PARAMETERS: Final = {"/ragstore/rags/{id": "id", "/v1/vector_stores/{store_id": "store_id"}
 """Beginning of the template of a path below a knowledge base, and the parameter that has its id."""
+
+
+def is_visible(id: str, name: str, visible: NamePatterns) -> bool:
+    """Whether a knowledge base exists for a caller. The log line of the request names a hidden one.
+
+    Args:
+        visible: names of the knowledge bases that exist for the caller.
+    """
+    if visible.matches(name):
+        return True
+    record_denied(f"rags/{id}")
+    return False
 
 
 class HiddenBasesMiddleware:

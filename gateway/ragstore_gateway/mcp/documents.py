@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 
 from ragstore.filters import where as language
-from ragstore.kit.context import record_denied
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.hidden_bases import is_visible
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.where_template import joined
 from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, DOCUMENT_NAME_KEY, MetadataValue
@@ -84,11 +84,8 @@ class VisibleDocuments:
         wanted = list(dict.fromkeys(names))
         found = await self._bases.find_all_by_name(wanted)
         for name in wanted:
-            if name in found and not caller.visible.matches(name):
-                record_denied(f"rags/{found[name].id}")
-            elif name in found:
-                continue
-            raise ConfigurationNotFound(f"There is no knowledge base with the name {name!r}")
+            if name not in found or not is_visible(found[name].id, name, caller.visible):
+                raise ConfigurationNotFound(f"There is no knowledge base with the name {name!r}")
         return [found[name] for name in wanted]
 
     async def base_by_id(self, id: str, caller: McpCaller) -> Configuration[KnowledgeBase] | None:
@@ -101,10 +98,7 @@ class VisibleDocuments:
             base = await self._bases.read(id)
         except ConfigurationNotFound:
             return None
-        if caller.visible.matches(base.body.name):
-            return base
-        record_denied(f"rags/{id}")
-        return None
+        return base if is_visible(id, base.body.name, caller.visible) else None
 
     async def page(
         self, base: Configuration[KnowledgeBase], index: int, caller: McpCaller

@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from litestar.types import HTTPScope, Message, Receive, ReceiveMessage, Scope, Send
+from litestar.types import HTTPScope, Message, Receive, Scope, Send
 
 from ragstore.kit.context import renew_deadline
 from ragstore.kit.errors import Forbidden, Unauthorized
 from ragstore.kit.extras import MissingExtra, require_extra
-from ragstore_gateway.api.disconnect import CallerWatch
+from ragstore_gateway.api.disconnect import CallerWatch, receiving
 from ragstore_gateway.chat.caller import origin_of
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -105,7 +105,7 @@ class McpEndpoint:
 
         try:
             async with CallerWatch(receive, lambda: self._is_authorized(key)):
-                await server.sessions.handle_request(scope, _only(body), sending)  # type: ignore[arg-type]  # ASGI's types of Starlette
+                await server.sessions.handle_request(scope, receiving(body), sending)  # type: ignore[arg-type]  # ASGI's types of Starlette
         except (CallerGone, Unauthorized):
             # A response that has begun cannot become an error.
             if not started:
@@ -147,14 +147,3 @@ class McpCall:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond."""
         await self._endpoint.respond(scope, self._body, receive, send)
-
-
-def _only(body: bytes) -> Receive:
-    """Receives a body, and then nothing more: the caller is watched elsewhere."""
-    messages: list[ReceiveMessage] = [{"type": "http.request", "body": body, "more_body": False}]
-    never: asyncio.Future[ReceiveMessage] = asyncio.get_running_loop().create_future()
-
-    async def receive() -> ReceiveMessage:
-        return messages.pop() if messages else await asyncio.shield(never)
-
-    return receive

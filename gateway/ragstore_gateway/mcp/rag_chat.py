@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from http import HTTPStatus
 from typing import Final
 
 import msgspec
-from litestar.types import HTTPScope, Message, Receive, ReceiveMessage
+from litestar.types import HTTPScope, Message
 from msgspec import Struct
 
+from ragstore_gateway.api.disconnect import receiving
 from ragstore_gateway.chat.annotations import UrlCitation
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import RAG_PREFIX, UNREADABLE
@@ -77,7 +77,7 @@ class RagChat:
         messages = [{"role": "user", "content": question}]
         body = msgspec.json.encode({"model": RAG_PREFIX + assistant, "messages": messages})
         response = _Response()
-        await RagCall(self._chat, PATH, body)(inner, _nothing_more(), response.receive)
+        await RagCall(self._chat, PATH, body)(inner, receiving(body), response.receive)
         return response.answer()
 
 
@@ -121,13 +121,3 @@ class _Response:
 
 def _is_dropped(name: bytes) -> bool:
     return name in _DROPPED or name.startswith(b"mcp-")
-
-
-def _nothing_more() -> Receive:
-    """Receives nothing. The request of the caller is watched where it was received."""
-    never: asyncio.Future[ReceiveMessage] = asyncio.get_running_loop().create_future()
-
-    async def receive() -> ReceiveMessage:
-        return await never
-
-    return receive

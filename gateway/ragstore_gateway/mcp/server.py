@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias, cast
 
@@ -86,15 +86,9 @@ class McpServer:
 
     def _usable(self, caller: McpCaller) -> Mapping[str, ToolDeclaration]:
         """The tools that a caller may call, by name."""
-        return {each.name: each for each in self._offered(caller)}
-
-    def _offered(self, caller: McpCaller) -> Iterator[ToolDeclaration]:
-        for each in TOOLS:
-            if each.writes and not (self._settings.mcp_write and caller.may_write):
-                continue
-            if each.chats and not self._settings.upstream_url:
-                continue
-            yield each
+        may_write = self._settings.mcp_write and caller.may_write
+        may_chat = bool(self._settings.upstream_url)
+        return {each.name: each for each in TOOLS if (may_write or not each.writes) and (may_chat or not each.chats)}
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         caller = self._caller(context)

@@ -10,12 +10,12 @@ from typing import Final
 from msgspec import Raw
 
 from ragstore.kit.auth.name_patterns import NamePatterns
-from ragstore.kit.context import record_denied
 from ragstore_client.context import estimate_tokens
 from ragstore_gateway.api.request_variables import RequestVariables
 from ragstore_gateway.chat.conversation import Conversation
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.configurations.configurations import Configurations
+from ragstore_gateway.configurations.hidden_bases import is_visible
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.engines.engine_collection import DOCUMENT_NAME_KEY
 from ragstore_gateway.errors import ConfigurationNotFound
@@ -101,11 +101,8 @@ class FileSearch:
 
     async def _check(self, id: str, visible: NamePatterns) -> None:
         name = await self._bases.name_of(id)
-        if name is not None and visible.matches(name):
-            return
-        if name is not None:
-            record_denied(f"rags/{id}")
-        raise ConfigurationNotFound(f"There is no vector store {id[:100]}")
+        if name is None or not is_visible(id, name, visible):
+            raise ConfigurationNotFound(f"There is no vector store {id[:100]}")
 
     def _fitting(self, results: Sequence[FileSearchResult]) -> list[PromptPassage]:
         passages: list[PromptPassage] = []
