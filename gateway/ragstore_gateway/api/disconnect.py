@@ -89,9 +89,6 @@ def receiving(body: bytes) -> Receive:
     """An ASGI callable for an application within this process. It receives a body, and then nothing more.
 
     The caller of the whole request is watched where the request was received.
-
-    Args:
-        body: the body.
     """
     messages: list[ReceiveMessage] = [{"type": "http.request", "body": body, "more_body": False}]
     never: asyncio.Future[ReceiveMessage] = asyncio.get_running_loop().create_future()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw, Struct, structs
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.chat.body import FILE_SEARCH, UNREADABLE
-from ragstore_gateway.responses.request import Object, ResponseRequest, ToolChoice
+from ragstore_gateway.responses.request import Object, ResponseRequest, ToolChoice, given
 
 ITEM: Final = "The gateway does not serve items of this type"
 
@@ -71,21 +71,21 @@ def chat_request(request: ResponseRequest) -> bytes:
         "stream": True if request.stream else None,
         "stream_options": {"include_usage": True} if request.stream else None,
     }
-    return msgspec.json.encode({name: value for name, value in fields.items() if value is not None})
+    return msgspec.json.encode(given(fields))
 
 
 def _given(struct: Struct) -> Object:
-    """The fields of a struct that are given, without its tag."""
-    return {name: value for name in struct.__struct_fields__ if (value := getattr(struct, name)) is not None}
+    """The fields of a struct that have a value, without its tag."""
+    return given(structs.asdict(struct))
 
 
 def _response_format(request: ResponseRequest) -> Object | None:
     if request.text is None or request.text.format.type == "text":
         return None
-    given = request.text.format
-    if given.type == "json_object":
+    wanted = request.text.format
+    if wanted.type == "json_object":
         return {"type": "json_object"}
-    own = {name: value for name, value in _given(given).items() if name != "type"}
+    own = {name: value for name, value in _given(wanted).items() if name != "type"}
     return {"type": "json_schema", "json_schema": own}
 
 
@@ -152,10 +152,8 @@ def _part(part: _Part, path: str) -> Object:
     if part.type == "refusal":
         return {"type": "refusal", "refusal": part.refusal}
     if part.type == "input_image" and part.image_url:
-        detail: str | UnsetType = part.detail or UNSET
-        image = {"url": part.image_url, "detail": detail}
-        return {"type": "image_url", "image_url": {name: each for name, each in image.items() if each is not UNSET}}
+        return {"type": "image_url", "image_url": given({"url": part.image_url, "detail": part.detail or None})}
     if part.type == "input_file" and (part.file_id or part.file_data):
         file = {"file_id": part.file_id, "filename": part.filename, "file_data": part.file_data}
-        return {"type": "file", "file": {name: each for name, each in file.items() if each is not None}}
+        return {"type": "file", "file": given(file)}
     raise InvalidRequest.at(path, "The gateway does not serve parts of this type")

@@ -10,7 +10,7 @@ from uuid import uuid4
 import msgspec
 from msgspec import Meta, Struct
 
-from ragstore_gateway.responses.request import Object, ResponseRequest
+from ragstore_gateway.responses.request import Object, ResponseRequest, given
 
 Status: TypeAlias = Literal["in_progress", "completed", "incomplete", "searching"]
 
@@ -198,5 +198,4 @@ def ended(response: Response, output: Sequence[OutputItem], finish: str, usage: 
 
 
 def _object(struct: Struct) -> Object:
-    found: Object = msgspec.to_builtins(struct)
-    return {name: value for name, value in found.items() if value is not None}
+    return given(msgspec.to_builtins(struct))

@@ -20,6 +20,11 @@ MAX_STORES: Final = 20
 Object: TypeAlias = dict[str, Any]
 
 
+def given(fields: Object) -> Object:
+    """The fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 class Format(Struct, frozen=True):
     """The format of a reply."""
 
