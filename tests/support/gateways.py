@@ -93,14 +93,22 @@ def write_keys(file: Path, roles: Mapping[str, str]) -> dict[str, str]:
     Returns:
         The plain keys by name.
     """
-    plain = {name: f"rsk_{name}" for name in roles}
+    return write_scoped_keys(file, {name: {"gateway": {"role": role}} for name, role in roles.items()})
+
+
+def write_scoped_keys(file: Path, scopes: Mapping[str, object]) -> dict[str, str]:
+    """Write a file of keys.
+
+    Args:
+        scopes: the scopes of each key, by its name: an object with a scope for each service.
+
+    Returns:
+        The plain keys by name.
+    """
+    plain = {name: f"rsk_{name}" for name in scopes}
     entries = (
-        {
-            "name": name,
-            "sha256": hashlib.sha256(plain[name].encode()).hexdigest(),
-            "scopes": {"gateway": {"role": role}},
-        }
-        for name, role in roles.items()
+        {"name": name, "sha256": hashlib.sha256(plain[name].encode()).hexdigest(), "scopes": scopes[name]}
+        for name in plain
     )
     file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
     file.chmod(0o600)

@@ -265,6 +265,14 @@ async def test_a_collection_that_a_killed_process_created_after_its_removal_is_r
         await knowledge.collections.open(opened[0]).write([])
 
 
+async def texts_of(knowledge: Knowledge, base_id: str) -> list[str]:
+    """The texts of all chunks of a base, sorted."""
+    collection = await knowledge.collections.active(base_id)
+    assert collection is not None
+    everywhere = np.ones(collection.dimension or 0, dtype=np.float32)
+    return sorted(passage.text for passage in await knowledge.collections.open(collection).search(everywhere, 10))
+
+
 async def test_an_interrupted_ingestion_continues_with_the_chunks_that_an_earlier_version_has_recorded(
     knowledge: Knowledge,
 ) -> None:
@@ -287,12 +295,7 @@ async def test_an_interrupted_ingestion_continues_with_the_chunks_that_an_earlie
         await put_payloads(session, accepted.id, CHUNKS, collection_id, {0: spans})
     await process.end()
     await process.pipeline.run(await process.claim(base.id, interrupted=True))
-    collection = await knowledge.collections.active(base.id)
-    assert collection is not None
-    passages = await knowledge.collections.open(collection).search(
-        np.ones(collection.dimension or 0, dtype=np.float32), 10
-    )
-    assert sorted(passage.text for passage in passages) == ["ea", "t"]
+    assert await texts_of(knowledge, base.id) == ["ea", "t"]
 
 
 async def test_an_interrupted_ingestion_that_seemed_unchanged_is_ingested_when_another_content_is_published_before_it(
@@ -313,12 +316,7 @@ async def test_an_interrupted_ingestion_that_seemed_unchanged_is_ingested_when_a
 
     states = [(await documents.ingestion(base.id, each.id)).state for each in accepted]
     assert states == ["completed", "completed"]
-    collection = await knowledge.collections.active(base.id)
-    assert collection is not None
-    passages = await knowledge.collections.open(collection).search(
-        np.ones(collection.dimension or 0, dtype=np.float32), 10
-    )
-    assert "tea" in [passage.text for passage in passages]
+    assert "tea" in await texts_of(knowledge, base.id)
 
 
 @pytest.mark.parametrize("interrupted", [True, False])

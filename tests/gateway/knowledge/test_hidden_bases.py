@@ -6,16 +6,14 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 import httpx
 import pytest
 
-from ragstore.kit.auth.keys import digest_of
 from tests.support.fake_upstream import FakeUpstream, fake_upstream, replying
-from tests.support.gateways import start_gateway
+from tests.support.gateways import start_gateway, write_scoped_keys
 from tests.support.pages import ROOT
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
@@ -113,7 +111,9 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway with both bases."""
     folder = tmp_path_factory.mktemp("hidden")
     team = {role: {"gateway": {"role": role, "bases": ["team_*"]}, "store": {"role": role}} for role in ROLES}
-    keys = write_keys(folder / "keys", {"root": {"gateway": {"role": "admin"}, "store": {"role": "admin"}}, **team})
+    keys = write_scoped_keys(
+        folder / "keys", {"root": {"gateway": {"role": "admin"}, "store": {"role": "admin"}}, **team}
+    )
     with fake_upstream() as upstream:
         upstream.on("m", replying("Three years [1]."))
         environ = {
@@ -127,17 +127,6 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
             given = Gateway(served, upstream, keys)
             fill(given)
             yield given
-
-
-def write_keys(file: Path, scopes: Mapping[str, object]) -> dict[str, str]:
-    """Write a file of keys with scopes for both services; the plain keys by name."""
-    plain = {name: f"rsk_{name}" for name in scopes}
-    entries = (
-        {"name": name, "sha256": digest_of(plain[name].encode()).hex(), "scopes": scopes[name]} for name in plain
-    )
-    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    file.chmod(0o600)
-    return plain
 
 
 def fill(gateway: Gateway) -> None:

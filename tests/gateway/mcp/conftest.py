@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,7 +16,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.fake_upstream import FakeUpstream, fake_upstream, replying
-from tests.support.gateways import start_gateway
+from tests.support.gateways import start_gateway, write_scoped_keys
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
@@ -119,25 +117,13 @@ class Agents:
         return (self.folder / "gateway.log").read_text()
 
 
-def _write_keys(file: Path) -> dict[str, str]:
-    scopes: dict[str, dict[str, object]] = {
-        "root": {"role": "admin"},
-        "writer": {"role": "writer", "bases": ["team_*"]},
-        "reader": {"role": "reader", "bases": ["team_*"]},
-        "poor": {"role": "reader"},
-    }
-    keys = {name: f"rsk_{name}" for name in scopes}
-    entries = [
-        {
-            "name": name,
-            "sha256": hashlib.sha256(keys[name].encode()).hexdigest(),
-            "scopes": {"gateway": scope, "store": {"role": scope["role"]}},
-        }
-        for name, scope in scopes.items()
-    ]
-    file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    file.chmod(0o600)
-    return keys
+SCOPES: Final[dict[str, dict[str, object]]] = {
+    "root": {"role": "admin"},
+    "writer": {"role": "writer", "bases": ["team_*"]},
+    "reader": {"role": "reader", "bases": ["team_*"]},
+    "poor": {"role": "reader"},
+}
+"""The scope of each key in the gateway."""
 
 
 @pytest.fixture(scope="package")
@@ -145,7 +131,8 @@ def _write_keys(file: Path) -> dict[str, str]:
 def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agents]:
     """A gateway whose agents may store texts."""
     folder = tmp_path_factory.mktemp("agents")
-    keys = _write_keys(folder / "keys")
+    scopes = {name: {"gateway": scope, "store": {"role": scope["role"]}} for name, scope in SCOPES.items()}
+    keys = write_scoped_keys(folder / "keys", scopes)
     with fake_upstream() as upstream:
         upstream.on("m", replying("Three years [1]."))
         environ = {
