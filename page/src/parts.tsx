@@ -165,6 +165,35 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
   );
 }
 
+/** The end of a form: why it failed, and its buttons. */
+export function FormEnd({
+  action,
+  kind = "primary",
+  isDisabled,
+  failure,
+  close,
+}: {
+  action: string;
+  kind?: "primary" | "danger";
+  isDisabled: boolean;
+  failure: Failure | undefined;
+  close: () => void;
+}) {
+  return (
+    <>
+      {failure && <Problem failure={failure} />}
+      <p class="row">
+        <button type="submit" class={kind} disabled={isDisabled}>
+          {action}
+        </button>
+        <button type="button" onClick={close}>
+          {words.cancel}
+        </button>
+      </p>
+    </>
+  );
+}
+
 /** A question before something is lost. With `name`, the reader types the name first. */
 export function Confirm({
   title,
@@ -209,15 +238,7 @@ export function Confirm({
             <input value={typed} autocomplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
           </label>
         )}
-        {failure && <Problem failure={failure} />}
-        <p class="row">
-          <button type="submit" class="danger" disabled={!isConfirmed || isRunning}>
-            {action}
-          </button>
-          <button type="button" onClick={close}>
-            {words.cancel}
-          </button>
-        </p>
+        <FormEnd action={action} kind="danger" isDisabled={!isConfirmed || isRunning} failure={failure} close={close} />
       </form>
     </Dialog>
   );

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
 import { asFailure, type Failure } from "../failure";
-import { Bones, Confirm, Empty, Loaded, Problem, RoleButton } from "../parts";
+import { Bones, Confirm, Empty, FormEnd, Loaded, Problem, RoleButton } from "../parts";
 import { useResource } from "../resource";
 import type { components } from "../schema/gateway";
 import { gatewayRole } from "../session";
@@ -183,15 +183,7 @@ function SourceForm({ base, schema, at, saved, close }: FormProperties) {
         path={`$.sources[${at}]`}
         isDisabled={isRunning}
       />
-      {failure && <Problem failure={failure} />}
-      <p class="row">
-        <button type="submit" class="primary" disabled={isRunning}>
-          {words.save}
-        </button>
-        <button type="button" onClick={close}>
-          {words.cancel}
-        </button>
-      </p>
+      <FormEnd action={words.save} isDisabled={isRunning} failure={failure} close={close} />
     </form>
   );
 }

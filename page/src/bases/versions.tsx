@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
 import { asFailure, type Failure } from "../failure";
-import { Dialog, Loaded, Problem, RoleButton } from "../parts";
+import { Dialog, FormEnd, Loaded, RoleButton } from "../parts";
 import { useResource } from "../resource";
 import { go, link } from "../route";
 import { gatewayRole } from "../session";
@@ -141,15 +141,7 @@ function Copy({ base, version, close }: { base: Base; version: number; close: ()
             {say.withDocuments(states.data ? words.countLabel(totalOf(states.data)) : words.allItsDocuments)}
           </label>
         )}
-        {failure && <Problem failure={failure} />}
-        <p class="row">
-          <button type="submit" class="primary" disabled={isRunning}>
-            {say.duplicate}
-          </button>
-          <button type="button" onClick={close}>
-            {words.cancel}
-          </button>
-        </p>
+        <FormEnd action={say.duplicate} isDisabled={isRunning} failure={failure} close={close} />
       </form>
     </Dialog>
   );

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Fragment, h } from "../jsx";
 import { store } from "../api";
 import type { Failure } from "../failure";
-import { Confirm, Empty, Loaded, Problem, RoleButton } from "../parts";
+import { Confirm, Empty, FormEnd, Loaded, RoleButton } from "../parts";
 import { useResource } from "../resource";
 import { amend } from "../route";
 import type { components } from "../schema/store";
@@ -251,15 +251,7 @@ export function MetadataForm({
           <Stored value={mark(error)} />
         </p>
       )}
-      {failure && <Problem failure={failure} />}
-      <p class="row">
-        <button type="submit" class="primary" disabled={isSaving}>
-          {words.save}
-        </button>
-        <button type="button" onClick={close}>
-          {words.cancel}
-        </button>
-      </p>
+      <FormEnd action={words.save} isDisabled={isSaving} failure={failure} close={close} />
     </form>
   );
 }
