@@ -79,6 +79,13 @@ class Tab:
         """The text of the page, as it is shown."""
         return str(self.page.evaluate("document.body.innerText"))
 
+    def address(self) -> str:
+        """The address of the page.
+
+        Playwright's `page.url` changes only while another of its calls waits for the browser.
+        """
+        return str(self.page.evaluate("location.href"))
+
     def show(self, path: str) -> None:
         """Go to another address of the page, as a link does."""
         self.page.evaluate("path => { location.hash = path; }", path.removeprefix("#"))

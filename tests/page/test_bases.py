@@ -45,7 +45,7 @@ def test_the_list_has_the_documents_of_each_base_and_their_states(open_tab: Open
     assert row.get_by_role("gridcell").nth(2).inner_text() == "3"
     row.click()
     tab.see("damaged.pdf")
-    assert tab.page.url.endswith(f"#/bases/{filled}")
+    assert tab.address().endswith(f"#/bases/{filled}")
 
 
 def test_a_base_is_found_by_a_part_of_its_description(open_tab: OpenTab, bases: Bases) -> None:
@@ -76,7 +76,7 @@ def test_the_form_of_a_new_base_shows_the_defaults_and_errors_at_their_fields(op
     overlap.fill("8")
     create.click()
     tab.see("The base has no documents")
-    base = tab.page.url.rpartition("/")[2]
+    base = tab.address().rpartition("/")[2]
     body = bases.call("GET", f"/ragstore/rags/{base}").json()
     assert (body["name"], body["chunkSize"], body["chunkOverlap"]) == ("Created by form", 32, 8)
 

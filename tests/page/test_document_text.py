@@ -81,7 +81,7 @@ def test_the_chosen_chunk_is_marked_and_in_the_address(open_tab: OpenTab, bases:
     expected = drawn(text[found[3]["start"] : found[3]["end"]])
 
     assert eventually(lambda: tab.page.evaluate(MARKED, "chunk-chosen")) == [expected]
-    assert tab.page.url.endswith("?chunk=3")
+    assert tab.address().endswith("?chunk=3")
 
 
 def test_the_list_follows_a_chunk_that_is_chosen_in_the_address(open_tab: OpenTab, bases: Bases, base: str) -> None:
@@ -110,7 +110,7 @@ def test_a_click_in_the_text_chooses_its_chunk(open_tab: OpenTab, bases: Bases, 
     tab = opened(open_tab, bases, base, "spans.txt")
     box = tab.page.locator(".marked .text").bounding_box()
     tab.page.mouse.click(box["x"] + 40, box["y"] + 90)
-    eventually(lambda: "chunk=" in tab.page.url)
+    eventually(lambda: "chunk=" in tab.address())
 
     assert eventually(lambda: tab.page.evaluate(MARKED, "chunk-chosen"))
 

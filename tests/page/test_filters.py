@@ -85,7 +85,7 @@ def test_nearest_documents_open_one_after_the_other(open_tab: OpenTab, store: Se
     nearest.first.click()
 
     tab.page.wait_for_function("!location.hash.includes('handbook%3A00003')")
-    assert "id=handbook" in tab.page.url
+    assert "id=handbook" in tab.address()
 
 
 def test_a_query_by_document_has_scores_and_the_time_of_the_service(open_tab: OpenTab, store: Served) -> None:

@@ -92,7 +92,7 @@ def test_the_open_document_follows_the_active_row(open_tab: OpenTab, store: Serv
     press(tab, "Enter", "ArrowDown", "ArrowDown", "ArrowDown")
     tab.page.get_by_role("complementary", name="Document").get_by_text("Passage 3.").first.wait_for()
 
-    assert "id=handbook:00003" in unquote(tab.page.url)
+    assert "id=handbook:00003" in unquote(tab.address())
 
 
 def test_keys_that_follow_each_other_at_once_move_the_panel(open_tab: OpenTab, store: Served) -> None:
@@ -131,7 +131,7 @@ def test_a_document_is_found_by_a_filter_without_a_mouse(open_tab: OpenTab, stor
     press(tab, "Enter")
     tab.page.get_by_role("status").get_by_text("250 documents").wait_for()
     tab.see("handbook:00047")
-    assert '{"page":7}' in unquote(tab.page.url)
+    assert '{"page":7}' in unquote(tab.address())
 
 
 def test_a_base_is_created_filled_and_read_without_a_mouse(open_tab: OpenTab, bases: Bases) -> None:
@@ -158,5 +158,5 @@ def test_a_base_is_created_filled_and_read_without_a_mouse(open_tab: OpenTab, ba
     press(tab, "ArrowDown", "ArrowDown")
 
     assert active(tab).startswith("2")
-    assert tab.page.url.endswith("?chunk=2")
+    assert tab.address().endswith("?chunk=2")
     assert focused(tab) == "grid#chunks"

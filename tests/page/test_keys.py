@@ -89,7 +89,7 @@ def test_the_key_is_in_no_address_no_cookie_and_no_local_storage(open_tab: OpenT
     tab.show(f"#/collections/{LARGE}/documents?id=handbook:00003")
     tab.see("Passage 3.")
 
-    assert not [each for each in (*tab.requests, tab.page.url) if key in each]
+    assert not [each for each in (*tab.requests, tab.address()) if key in each]
     assert tab.page.evaluate("localStorage.length") == 0
     assert tab.page.evaluate("document.cookie") == ""
     assert key not in keyed.served.log.read_text()

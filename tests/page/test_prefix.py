@@ -66,4 +66,4 @@ def test_a_browser_is_redirected_below_the_prefix(open_tab: OpenTab, proxied: st
     tab.page.goto(f"{proxied}{PREFIX}/")
     tab.page.get_by_role("gridcell", name=LARGE).wait_for()
 
-    assert tab.page.url.startswith(f"{proxied}{PREFIX}/ui/")
+    assert tab.address().startswith(f"{proxied}{PREFIX}/ui/")
