@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -24,6 +25,25 @@ ALL: Final = 1000
 
 class Difference(Exception):
     """The gateway and the model differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The state of a document at a moment.
+
+    Attributes:
+        changes: number of its changes.
+        is_visible: whether searches find one of its contents. An ingestion that ends is no change, so this differs at
+            another moment.
+    """
+
+    changes: int
+    is_visible: bool
+
+
+def known_of(base: Base) -> dict[str, Known]:
+    """The state of the documents of a base now."""
+    return {name: Known(each.changes, None not in each.visible) for name, each in base.documents.items()}
 
 
 class Comparison:
@@ -80,17 +100,21 @@ class Comparison:
             for each in response.json()["results"]
         ]
 
-    def compare_list(self, base: Base, listed: dict[str, Any], before: dict[str, int]) -> None:
-        """Compare a list with the documents that did not change meanwhile."""
+    def compare_list(self, base: Base, listed: dict[str, Any], before: dict[str, Known]) -> None:
+        """Compare a list with the documents that did not change meanwhile.
+
+        Args:
+            before: the state of the documents before the list was requested.
+        """
         for name in listed.keys() - base.documents.keys():
             raise Difference(f"{name} is listed, and was never sent to this base")
-        for name, changes in before.items():
+        for name, known in before.items():
             document = base.documents[name]
-            if document.changes != changes or self._is_changing(base, name):
+            if document.changes != known.changes or self._is_changing(base, name):
                 continue
             if (name in listed) != bool(document.ingestions):
                 raise Difference(f"{name}: listed {name in listed}{history(document)}")
-            if name in listed and not listed[name]["searchable"] and None not in document.visible:
+            if name in listed and not listed[name]["searchable"] and known.is_visible:
                 raise Difference(f"{name} is not searchable{history(document)}")
             if name in listed and listed[name]["ingestionId"] != document.ingestions[-1].id:
                 raise Difference(f"{name}: last ingestion {listed[name]['ingestionId']}{history(document)}")
@@ -104,7 +128,7 @@ class Comparison:
             self.check(base, allowed, found, is_complete=True)
         response = await self._gateway.read("reader", f"{path_of(base)}/documents?limit=1000")
         listed = {each["name"]: each for each in response.json()["documents"]}
-        self.compare_list(base, listed, {name: each.changes for name, each in base.documents.items()})
+        self.compare_list(base, listed, known_of(base))
         await asyncio.to_thread(self._compare_keywords, base)
         for name, document in base.documents.items():
             for content in document.visible - {None}:

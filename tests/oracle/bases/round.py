@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import httpx
 
-from tests.oracle.bases.comparison import ALL, Comparison, Difference, expect, history, path_of
+from tests.oracle.bases.comparison import ALL, Comparison, Difference, expect, history, known_of, path_of
 from tests.oracle.bases.foreign import write_foreign_chunks
 from tests.oracle.bases.gateway_process import Gateway, Interrupted
 from tests.oracle.bases.model import Base, Configuration, Content, Ingestion
@@ -267,7 +267,7 @@ class Round:
         return ingestion.state
 
     async def _list(self, operation: Operation, base: Base) -> None:
-        before = {name: document.changes for name, document in base.documents.items()}
+        before = known_of(base)
         response = await self._gateway.call("reader", "GET", f"{path_of(base)}/documents", params={"limit": 1000})
         expect(response, 200)
         listed = {each["name"]: each for each in response.json()["documents"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.oracle.bases.comparison import known_of
 from tests.oracle.bases.model import Base, Configuration, Content, Found, Ingestion, State, differences
 from tests.oracle.bases.plan import plan
 
@@ -114,3 +115,12 @@ def test_searches_that_begin_alike_follow_their_own_changes() -> None:
         base.document("a").ingestions.append(Ingestion(NEW))
         base.changed("a", "sent")
     assert first.contents["a"] == {OLD, NEW}
+
+
+def test_a_list_that_was_requested_before_an_ingestion_ended_may_have_its_document_without_a_revision() -> None:
+    base = base_with((OLD, "open"))
+    before = known_of(base)["a"]
+    base.document("a").ingestions[0].state = "completed"
+
+    assert not before.is_visible
+    assert known_of(base)["a"].is_visible
