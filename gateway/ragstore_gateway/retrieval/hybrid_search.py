@@ -157,7 +157,7 @@ class HybridSearch:
         """Search once.
 
         Returns:
-            The chunks, and whether no document was replaced meanwhile.
+            The chunks, and whether no chunk was left out because its document changed meanwhile.
         """
         keywords, near, calibration = await self._both(search)
         known = {passage.id for passage in near.visible}
@@ -172,6 +172,9 @@ class HybridSearch:
         current = await self._revisions.current(
             search.collection.base_id, {document_of(passage) for passage in passages}
         )
+        # A document that was replaced since the search by vectors keeps the revision that this search has found.
+        # Otherwise, a document that is replaced during each round would not be found at all.
+        current = {id: near.revisions.get(id, published) for id, published in current.items()}
         kept = [passage for passage in passages if is_visible(passage, current, search.collection.owner)]
         is_stable = len(kept) == len(passages) and len(compared) == len(added)
         fitting, below = search.split(kept)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
@@ -50,11 +50,13 @@ class FoundChunks:
         visible: chunks of visible revisions, by descending score.
         invisible: the others.
         below: visible chunks whose relevance is less than the minimum of the search, by descending relevance.
+        revisions: the visible revisions of the documents that were found, at the moment of the last check.
     """
 
     visible: Sequence[Passage]
     invisible: Sequence[Passage]
     below: Sequence[Passage] = ()
+    revisions: Mapping[str, Published] = field(default_factory=dict)
 
 
 class VisibleSearch:
@@ -100,10 +102,10 @@ class VisibleSearch:
             before = len(hidden)
             hidden |= await self._hideable(dropped, hidden)
             if len(hidden) == before and limit == MAX_PASSAGES:
-                visible = await self._search_current(base_id, fetch, max_results, owner)
+                visible, confirmed = await self._search_current(base_id, fetch, max_results, owner)
                 break
             limit = min(GROWTH * limit, MAX_PASSAGES)
-        return FoundChunks(visible[:max_results], list(invisible.values()))
+        return FoundChunks(visible[:max_results], list(invisible.values()), revisions=confirmed)
 
     async def _hideable(self, dropped: Iterable[Passage], hidden: Mapping[str, str]) -> dict[str, str]:
         """Further revisions to exclude: the invisible revisions with most passages.
@@ -115,10 +117,15 @@ class VisibleSearch:
         chosen = sorted(candidates, key=lambda revision: -counts[revision])[: MAX_HIDDEN - len(hidden)]
         return {revision: candidates[revision] for revision in chosen}
 
-    async def _search_current(self, base_id: str, fetch: Fetch, max_results: int, owner: str) -> list[Passage]:
+    async def _search_current(
+        self, base_id: str, fetch: Fetch, max_results: int, owner: str
+    ) -> tuple[list[Passage], Mapping[str, Published]]:
         """Search for the visible revisions only, so that no foreign chunk fills a page.
 
         Revisions that become visible meanwhile are searched, too.
+
+        Returns:
+            The visible chunks, and the visible revisions of the documents that were found.
         """
         limit = min(max_results, MAX_PASSAGES)
         searched: set[str] = set()
@@ -132,7 +139,7 @@ class VisibleSearch:
                 found += await fetch(limit, {REVISION_KEY: {"$in": added[start : start + MAX_REVISIONS]}})
             searched |= visible
         current = await self._revisions.current(base_id, {document_of(passage) for passage in found})
-        return ranked((passage for passage in found if is_visible(passage, current, owner)), limit, 0.0)
+        return ranked((passage for passage in found if is_visible(passage, current, owner)), limit, 0.0), current
 
 
 def narrowed(where: Where | None, clause: Where | None) -> Where | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -21,6 +22,7 @@ from ragstore_gateway.retrieval import hybrid_search
 from ragstore_gateway.retrieval.calibration import MIN_SAMPLE
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult
+from ragstore_gateway.retrieval.visible_search import Fetch, FoundChunks, VisibleSearch
 from tests.support.knowledge import Knowledge, knowledge_of
 
 FACTS: Final = [
@@ -164,6 +166,22 @@ async def test_a_document_that_is_hidden_after_the_keyword_search_is_not_returne
     monkeypatch.setattr(keywords, "search", search)
     assert texts((await found(knowledge, PART, base))[0]) == []
     assert searches == hybrid_search.MAX_ROUNDS
+
+
+async def test_a_document_that_is_replaced_after_each_search_by_vectors_is_found(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = await base_of(knowledge, "docs", FACTS)
+    search = VisibleSearch.search
+
+    async def replacing(self: VisibleSearch, base_id: str, fetch: Fetch, limit: int, owner: str = "") -> FoundChunks:
+        found = await search(self, base_id, fetch, limit, owner)
+        async with knowledge.database.session() as session:
+            await session.execute(sa.update(DocumentRow).values(current_revision=str(uuid4())))
+        return found
+
+    monkeypatch.setattr(VisibleSearch, "search", replacing)
+    assert FACTS[0] in texts((await found(knowledge, FACTS[0], base))[0])
 
 
 async def test_the_ranks_of_bases_with_different_models_compare(knowledge: Knowledge) -> None:
