@@ -53,6 +53,11 @@ class JudgedDocument(msgspec.Struct):
     text: str
     title: str | None = None
 
+    @property
+    def content(self) -> str:
+        """The text, below its title if it has one."""
+        return f"{self.title}\n\n{self.text}" if self.title else self.text
+
 
 class Turn(msgspec.Struct):
     """A message of a conversation."""
@@ -123,12 +128,11 @@ class Bench:
         return time.monotonic() - started
 
     def _send(self, base: str, document: JudgedDocument) -> None:
-        content = f"{document.title}\n\n{document.text}" if document.title else document.text
         while True:
             response = self._http.post(
                 base + "/ingest",
                 params={"documentName": document.id},
-                content=content.encode(),
+                content=document.content.encode(),
                 headers={"Content-Type": "text/plain"},
             )
             if response.status_code not in (429, 503):
