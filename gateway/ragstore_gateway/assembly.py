@@ -216,5 +216,6 @@ class KnowledgeServices:
             self.sources.running(),
             self.conversations.running(),
             self.retrieval.running(),
+            self.vector_stores_api.expiry.running(),
         ):
             yield

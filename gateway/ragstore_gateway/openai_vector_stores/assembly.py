@@ -8,6 +8,7 @@ from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.openai_vector_stores.batches import Batches
+from ragstore_gateway.openai_vector_stores.expiry import Expiry
 from ragstore_gateway.openai_vector_stores.files import Files
 from ragstore_gateway.openai_vector_stores.search import StoreSearch
 from ragstore_gateway.openai_vector_stores.store_files import StoreFiles
@@ -33,6 +34,7 @@ class VectorStoresApi:
         store_files: the files of vector stores.
         batches: files that were attached with one call.
         search: searches.
+        expiry: deletes what has expired, while it runs.
         max_file_bytes: size of the largest file.
         session_from: where the session of a request is from.
     """
@@ -52,5 +54,6 @@ class VectorStoresApi:
         self.store_files = StoreFiles(database, bases, ingestion, self.files)
         self.batches = Batches(database, bases, ingestion, self.files, self.store_files)
         self.search = StoreSearch(database, bases, retriever, settings.rag_timeout_seconds)
+        self.expiry = Expiry(database, ingestion, self.files, self.store_files, retriever.last_searches)
         self.max_file_bytes = settings.max_document_bytes
         self.session_from = settings.session_from

@@ -27,6 +27,7 @@ from ragstore_gateway.ingestion.transactions import UNFINISHED, lock_base
 from ragstore_gateway.openai_vector_stores.file_objects import failure_of
 from ragstore_gateway.openai_vector_stores.files import Files
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
+from ragstore_gateway.openai_vector_stores.properties import record_upload
 from ragstore_gateway.openai_vector_stores.schemas import (
     FileBatchObject,
     LastError,
@@ -91,7 +92,7 @@ class Batches:
         Raises:
             ConfigurationNotFound: there is no such vector store.
             FileNotFound: one of the files does not exist. Nothing was attached.
-            InvalidRequest: the body is not valid. Nothing was attached.
+            InvalidRequest: the body is not valid, or the vector store has expired. Nothing was attached.
         """
         base = await self._bases.read(base_id)
         wanted = files_of(body)
@@ -102,6 +103,7 @@ class Batches:
         async with self._database.session() as session:
             if await lock_base(session, base_id) is None:
                 raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
+            await record_upload(session, base_id)
             session.add(FileBatchRow(id=batch_id, base_id=base_id, created_on=now))
         for group in await self._groups(wanted):
             async with reserved(group.size):

@@ -16,14 +16,14 @@ from ragstore.kit.context import record_write
 from ragstore.kit.errors import BodyTimeout, BodyTooLarge
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS
-from ragstore_gateway.api.forms import MULTIPART
 from ragstore_gateway.api.openapi import OPERATION, body_of
 from ragstore_gateway.api.piecewise import piecewise, raw_text
 from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, FileStorageFull, QueueFull
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.keys import READER, WRITER, key_name_of
 from ragstore_gateway.openai_vector_stores.batches import files_of
-from ragstore_gateway.openai_vector_stores.files import PURPOSES, file_object, read_file
+from ragstore_gateway.openai_vector_stores.file_forms import UPLOAD, read_file
+from ragstore_gateway.openai_vector_stores.files import file_object
 from ragstore_gateway.openai_vector_stores.pages import (
     MAX_FILE_PAGE,
     AfterParameter,
@@ -65,24 +65,6 @@ STORE_FILES: Final = "/v1/vector_stores/{store_id:str}/files"
 BATCHES: Final = "/v1/vector_stores/{store_id:str}/file_batches"
 TAGS: Final = ["vector stores"]
 
-
-_UPLOAD: Final[dict[str, Any]] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            MULTIPART: {
-                "schema": {
-                    "type": "object",
-                    "required": ["file", "purpose"],
-                    "properties": {
-                        "file": {"type": "string", "format": "binary", "minLength": 1},
-                        "purpose": {"type": "string", "enum": list(PURPOSES)},
-                    },
-                }
-            }
-        },
-    }
-}
 _CONTENT: Final = {
     "responses": {
         "200": {
@@ -100,7 +82,7 @@ _CONTENT: Final = {
         **WRITER,
         **LARGE_BODY,
         ERRORS: (DatabaseUnavailable, FileStorageFull, BodyTimeout, BodyTooLarge),
-        OPERATION: _UPLOAD,
+        OPERATION: UPLOAD,
     },
     operation_id="createFile",
     summary="Upload a file",

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import PurePosixPath
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import Final
 from uuid import uuid4
 
 import sqlalchemy as sa
-from litestar import Request
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import undefer
 
-from ragstore.kit.errors import BodyTooLarge, InvalidRequest
-from ragstore_gateway.api.forms import MULTIPART, read_form
-from ragstore_gateway.api.uploads import ACCEPTED
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.locks import lock_name
 from ragstore_gateway.errors import FileNotFound, FileStorageFull
@@ -24,25 +19,8 @@ from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
 from ragstore_gateway.openai_vector_stores.schemas import FileObject
 from ragstore_gateway.openai_vector_stores.tables import FileRow, VectorStoreFileRow
 
-PURPOSES: Final = ("assistants", "user_data")
-MAX_FILENAME: Final = 255
-
 STORAGE: Final = "file_storage"
 """The lock under which the last check of the size of all files is made."""
-
-TEXTS: Final = frozenset(
-    {
-        "application/json",
-        "application/javascript",
-        "application/typescript",
-        "application/x-sh",
-        "application/xml",
-        "application/x-yaml",
-        "application/yaml",
-        "application/toml",
-    }
-)
-"""Media types of texts that are not called so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +31,14 @@ class NewFile:
         filename: its name.
         media_type: its media type, as declared.
         content: its bytes.
+        expire_seconds: seconds after which it is deleted; None for never.
     """
 
     filename: str
     purpose: str
     media_type: str
     content: bytes
+    expire_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +79,16 @@ class Files:
         Raises:
             FileStorageFull: all files together would be too large.
         """
+        now = datetime.now(UTC)
         row = FileRow(
             id=f"file-{uuid4().hex}",
             filename=file.filename,
             purpose=file.purpose,
             media_type=file.media_type,
             size=len(file.content),
-            created_on=datetime.now(UTC),
+            created_on=now,
             created_by=created_by,
+            expires_on=None if file.expire_seconds is None else now + timedelta(seconds=file.expire_seconds),
             content=file.content,
         )
         async with self._database.session() as session:
@@ -236,59 +218,16 @@ class Files:
         return row.created_on, row.id
 
 
-async def read_file(request: Request[Any, Any, Any], max_bytes: int) -> NewFile:
-    """The file of a request.
-
-    Args:
-        max_bytes: size of the largest file.
-
-    Raises:
-        BodyTooLarge: the file is too large.
-        InvalidRequest: the form is not complete, or a value is not supported.
-    """
-    if request.content_type[0].strip().lower() != MULTIPART:
-        raise InvalidRequest(f"The body must be {MULTIPART}")
-    form = await read_form(request)
-    if any(name.startswith("expires_after") for name in form.names):
-        raise InvalidRequest.at("$.expires_after", "Files do not expire here")
-    purpose = form.fields.get("purpose", "")
-    if purpose not in PURPOSES:
-        raise InvalidRequest.at("$.purpose", f"Must be one of {', '.join(PURPOSES)}")
-    file = next((each for each in form.files if each.field == "file"), None)
-    if file is None:
-        raise InvalidRequest.at("$.file", "Must be a file")
-    if len(form.files) > 1:
-        raise InvalidRequest.at("$.file", "The form must have one file")
-    if not file.content:
-        raise InvalidRequest.at("$.file", "Must not be empty")
-    if len(file.content) > max_bytes:
-        raise BodyTooLarge(f"A file must not be larger than {max_bytes} bytes")
-    return NewFile(_filename(file.name), purpose, _media_type(file.media_type), file.content)
-
-
 def file_object(row: FileRow) -> FileObject:
     """A file as a body."""
     return FileObject(
         id=row.id,
         bytes=row.size,
         created_at=int(row.created_on.timestamp()),
+        expires_at=None if row.expires_on is None else int(row.expires_on.timestamp()),
         filename=row.filename,
         purpose=row.purpose,
     )
-
-
-def _filename(given: str) -> str:
-    name = PurePosixPath(given.replace("\\", "/")).name.strip()
-    if len(name) > MAX_FILENAME or not name.isprintable():
-        raise InvalidRequest.at("$.file", f"Its name must have at most {MAX_FILENAME} printable characters")
-    # No path leads to a document of the name "..".
-    return "file" if name in ("", "..") else name
-
-
-def _media_type(declared: str) -> str:
-    if declared not in ACCEPTED and (declared.startswith("text/") or declared in TEXTS):
-        return "text/plain"
-    return declared
 
 
 def missing_file(file_id: str) -> FileNotFound:

@@ -21,6 +21,7 @@ from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, MetadataVal
 from ragstore_gateway.errors import RetrievalFailed
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.openai_vector_stores.attribute_filters import parse_filter
+from ragstore_gateway.openai_vector_stores.properties import check_not_expired
 from ragstore_gateway.openai_vector_stores.schemas import (
     TextContent,
     VectorStoreSearch,
@@ -68,13 +69,15 @@ class StoreSearch:
 
         Raises:
             ConfigurationNotFound: there is no such vector store.
-            InvalidRequest: the query is blank, or the filter is not valid.
+            InvalidRequest: the query is blank, the filter is not valid, or the vector store has expired.
             RetrievalFailed: the search did not complete in time.
             ServiceError: the store or the provider of embeddings failed.
         """
         questions = _questions(body.query)
         filter_ = parse_filter(body.filters) if body.filters else None
         base = await self._bases.read(base_id)
+        async with self._database.reading() as session:
+            await check_not_expired(session, base_id)
         limit = body.max_num_results or DEFAULT_RESULTS
         threshold = None if body.ranking_options is None else body.ranking_options.score_threshold
         min_score = base.body.min_score if threshold is None else threshold

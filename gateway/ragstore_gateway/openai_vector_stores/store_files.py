@@ -27,6 +27,7 @@ from ragstore_gateway.ingestion.transactions import CANCELLED, COMPLETED, FAILED
 from ragstore_gateway.openai_vector_stores.file_objects import file_of, select_files
 from ragstore_gateway.openai_vector_stores.files import Files, missing_file
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
+from ragstore_gateway.openai_vector_stores.properties import record_upload
 from ragstore_gateway.openai_vector_stores.schemas import (
     AttributeValue,
     NewVectorStoreFile,
@@ -91,7 +92,7 @@ class StoreFiles:
 
         Raises:
             FileNotFound: there is no such file.
-            InvalidRequest: the file cannot be ingested, or not with this chunking.
+            InvalidRequest: the file cannot be ingested, or not with this chunking, or the vector store has expired.
             Overloaded: there was no room for the file in the budget of bytes in flight.
             QueueFull: too many ingestions have not ended.
         """
@@ -106,6 +107,7 @@ class StoreFiles:
         self, base: Configuration[KnowledgeBase], new: NewVectorStoreFile, file: FileRow, also: AlsoStore | None
     ) -> None:
         async def link(session: AsyncSession, ingestion: IngestionRow) -> None:
+            await record_upload(session, base.id)
             known = await session.get(VectorStoreFileRow, ingestion.document_id)
             if known is None and (ingestion.sequence > 1 or await _linked(session, base.id, file.id) is not None):
                 raise _NameUsed

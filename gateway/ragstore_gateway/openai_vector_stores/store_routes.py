@@ -114,7 +114,7 @@ async def get_vector_store(store_id: StoreId, vector_stores_api: Api) -> VectorS
 async def update_vector_store(
     request: Request[Any, Any, Any], store_id: StoreId, vector_stores_api: Api
 ) -> VectorStoreObject:
-    """Change the name or the metadata. A new name is a new version of the knowledge base."""
+    """Change the name, the metadata or the expiry. A new name is a new version of the knowledge base."""
     body = await read_body(request, VectorStoreUpdate)
     await vector_stores_api.stores.update(store_id, body, key_name_of(request.scope), visible_bases(request.scope))
     return await vector_stores_api.stores.read(store_id)

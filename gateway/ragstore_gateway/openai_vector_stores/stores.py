@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
@@ -22,11 +22,19 @@ from ragstore_gateway.configurations.name_characters import check_characters
 from ragstore_gateway.configurations.tables import ConfigurationRow, ConfigurationVersionRow
 from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import ConfigurationNotFound
+from ragstore_gateway.errors import ConfigurationNotFound, NameTaken
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.ingestion.transactions import CANCELLED, FAILED, UNFINISHED, lock_base
+from ragstore_gateway.ingestion.transactions import CANCELLED, FAILED, UNFINISHED
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
+from ragstore_gateway.openai_vector_stores.properties import (
+    expires_on,
+    expiring,
+    put_properties,
+    shown_name,
+    suffixed,
+)
 from ragstore_gateway.openai_vector_stores.schemas import (
+    ExpiresAfter,
     FileCounts,
     NewVectorStore,
     OtherStrategy,
@@ -92,24 +100,35 @@ class Stores:
         Raises:
             Forbidden: the key may not use the name.
             InvalidRequest: the vector store is not possible.
-            NameTaken: another one has the name.
         """
         base = decode_configuration(KnowledgeBase, msgspec.json.encode(_fields(body)))
         await self._validator.validate(base)
-        self._bases.check_name(base.name, visible)
 
-        async def also(session: AsyncSession, stored: Configuration[KnowledgeBase], /) -> None:
+        async def create(base: KnowledgeBase, values: Mapping[str, Any]) -> Configuration[KnowledgeBase]:
+            self._bases.check_name(base.name, visible)
+            own = dict(values)
             if body.metadata:
-                await _put_pairs(session, stored.id, body.metadata)
-            if attach is not None:
-                await attach(session, stored)
+                own["pairs"] = dict(body.metadata)
+            if body.expires_after is not None:
+                own |= expiring(body.expires_after)
 
-        return await self._bases.create(base, created_by, also)
+            async def also(session: AsyncSession, stored: Configuration[KnowledgeBase], /) -> None:
+                if own:
+                    await put_properties(session, stored.id, own)
+                if attach is not None:
+                    await attach(session, stored)
+
+            return await self._bases.create(base, created_by, also)
+
+        try:
+            return await create(base, {})
+        except NameTaken:
+            return await create(msgspec.structs.replace(base, name=suffixed(base.name)), {"name": base.name})
 
     async def update(
         self, base_id: str, body: VectorStoreUpdate, changed_by: str, visible: NamePatterns = ALL_NAMES
     ) -> None:
-        """Change the name or the pairs of a vector store.
+        """Change the name, the pairs or the expiry of a vector store.
 
         Args:
             body: the changes.
@@ -120,24 +139,40 @@ class Stores:
             ConfigurationNotFound: there is none.
             Forbidden: the key may not use the name.
             InvalidRequest: the name is not possible.
-            NameTaken: another one has the name.
             VersionConflict: another change was made meanwhile.
         """
         found = await self._bases.read(base_id)
+        values: dict[str, Any] = {}
+        if body.metadata is not None:
+            values["pairs"] = dict(body.metadata)
+        if body.expires_after is not msgspec.UNSET:
+            values |= expiring(body.expires_after)
+        if body.name is None or body.name in (found.body.name, await self._given_name(base_id, found.body.name)):
+            if values:
+                async with self._database.session() as session:
+                    await put_properties(session, base_id, values)
+            return
 
-        async def also(session: AsyncSession, _: object, /) -> None:
-            if body.metadata is not None:
-                await _put_pairs(session, base_id, body.metadata)
-
-        if body.name is not None and body.name != found.body.name:
-            check_characters(body.name, "$.name")
-            self._bases.check_name(body.name, visible)
-            fields = {**msgspec.to_builtins(found.body), "name": body.name}
+        async def rename(name: str, given: str | None) -> None:
+            check_characters(name, "$.name")
+            self._bases.check_name(name, visible)
+            fields = {**msgspec.to_builtins(found.body), "name": name}
             base = decode_configuration(KnowledgeBase, msgspec.json.encode(fields))
+
+            async def also(session: AsyncSession, _: object, /) -> None:
+                await put_properties(session, base_id, {**values, "name": given})
+
             await self._bases.update(base_id, found.version, base, changed_by, also)
-        elif body.metadata is not None:
-            async with self._database.session() as session:
-                await _put_pairs(session, base_id, body.metadata)
+
+        try:
+            await rename(body.name, None)
+        except NameTaken:
+            await rename(suffixed(body.name), body.name)
+
+    async def _given_name(self, base_id: str, base_name: str) -> str:
+        async with self._database.reading() as session:
+            row = await session.get(VectorStoreRow, base_id)
+        return shown_name(base_name, row)
 
     async def read(self, base_id: str) -> VectorStoreObject:
         """A vector store.
@@ -179,12 +214,12 @@ class Stores:
         return found.created_on, found.id
 
     async def _objects(
-        self, query: sa.Select[ConfigurationRow, dict[str, Any], dict[str, Any]]
+        self, query: sa.Select[ConfigurationRow, dict[str, Any], VectorStoreRow | None]
     ) -> list[VectorStoreObject]:
         async with self._database.reading() as session:
             rows = [tuple(row) for row in await session.execute(query)]
         usage = await self._usage([row[0].id for row in rows])
-        return [_object(row, version, pairs, usage.get(row.id, _Usage())) for row, version, pairs in rows]
+        return [_object(row, version, own, usage.get(row.id, _Usage())) for row, version, own in rows]
 
     async def _usage(self, base_ids: Sequence[str]) -> Mapping[str, _Usage]:
         """The contents of several vector stores.
@@ -214,13 +249,6 @@ class Stores:
                 # A document may have been accepted between the two statements.
                 counts["completed"] = max(0, counts.get("completed", 0) - count)
         return found
-
-
-async def _put_pairs(session: AsyncSession, base_id: str, pairs: Mapping[str, str]) -> None:
-    # Of two first changes, one waits; without the lock, it would insert the same row.
-    if await lock_base(session, base_id) is None:
-        raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
-    await session.merge(VectorStoreRow(base_id=base_id, pairs=dict(pairs)))
 
 
 def state_of(state: str | None) -> State:
@@ -303,10 +331,10 @@ def _fields(body: NewVectorStore) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _select() -> sa.Select[ConfigurationRow, dict[str, Any], dict[str, Any]]:
-    """Knowledge bases that are not deleted, each with its current version and its pairs."""
+def _select() -> sa.Select[ConfigurationRow, dict[str, Any], VectorStoreRow | None]:
+    """Knowledge bases that are not deleted, each with its current version and its own properties."""
     return (
-        sa.select(ConfigurationRow, ConfigurationVersionRow.body, VectorStoreRow.pairs)
+        sa.select(ConfigurationRow, ConfigurationVersionRow.body, VectorStoreRow)
         .join(
             ConfigurationVersionRow,
             (ConfigurationVersionRow.configuration_id == ConfigurationRow.id)
@@ -318,18 +346,23 @@ def _select() -> sa.Select[ConfigurationRow, dict[str, Any], dict[str, Any]]:
 
 
 def _object(
-    row: ConfigurationRow, body: Mapping[str, Any], pairs: Mapping[str, str] | None, usage: _Usage
+    row: ConfigurationRow, body: Mapping[str, Any], own: VectorStoreRow | None, usage: _Usage
 ) -> VectorStoreObject:
+    expires = None if own is None else expires_on(own)
+    active_on = row.modified_on if own is None or own.active_on is None else max(own.active_on, row.modified_on)
+    has_expired = expires is not None and expires <= datetime.now(UTC)
     return VectorStoreObject(
         id=row.id,
         created_at=_seconds(row.created_on),
-        name=row.name,
+        name=shown_name(row.name, own),
         description=str(body.get("description", "")),
         usage_bytes=usage.bytes,
         file_counts=usage.file_counts,
-        status="in_progress" if usage.counts.get("in_progress") else "completed",
-        last_active_at=_seconds(row.modified_on),
-        metadata=dict(pairs or {}),
+        status="expired" if has_expired else "in_progress" if usage.counts.get("in_progress") else "completed",
+        expires_after=None if own is None or own.expire_days is None else ExpiresAfter(own.expire_days),
+        expires_at=None if expires is None else _seconds(expires),
+        last_active_at=_seconds(active_on),
+        metadata={} if own is None else dict(own.pairs),
     )
 
 

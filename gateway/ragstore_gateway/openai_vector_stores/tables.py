@@ -23,6 +23,7 @@ class FileRow(Base):
         Index("ix_file_created", "created_on", "id"),
         Index("ix_file_purpose", "purpose", "created_on", "id"),
         Index("ix_file_bytes", "bytes"),
+        Index("ix_file_expires", "expires_on"),
     )
 
     id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH), primary_key=True)
@@ -33,18 +34,29 @@ class FileRow(Base):
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
     created_by: Mapped[str | None] = mapped_column(String(KEY_LENGTH))
     """Name of the key that uploaded it; empty without keys, None for files of versions that did not store it."""
+    expires_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
     content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
 
 
 class VectorStoreRow(Base):
-    """Pairs of a caller's own for a vector store."""
+    """Properties of a vector store that a knowledge base does not have."""
 
     __tablename__ = "vector_store"
+    __table_args__ = (Index("ix_vector_store_expire_days", "expire_days"),)
 
     base_id: Mapped[str] = mapped_column(
         String(ID_LENGTH), ForeignKey("configuration.id", ondelete="CASCADE"), primary_key=True
     )
-    pairs: Mapped[dict[str, Any]]
+    pairs: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """Pairs of a caller's own."""
+    name: Mapped[str | None] = mapped_column(String(128))
+    """The name that it was given, if another knowledge base had it; None otherwise."""
+    expire_days: Mapped[int | None]
+    """Number of days without activity after which it expires; None for never."""
+    active_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
+    """When it was last active, as far as it was recorded. Only kept for one that expires."""
+    expired_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
+    """When it expired."""
 
 
 class VectorStoreFileRow(Base):

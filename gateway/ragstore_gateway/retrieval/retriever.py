@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 import structlog
@@ -180,6 +181,9 @@ class KnowledgeRetriever:
         linked: the existing collections that bases name.
         hybrid: searches a collection.
         strays: removes chunks that belong to no revision.
+
+    Attributes:
+        last_searches: the time of the last search of each knowledge base, by this process.
     """
 
     def __init__(
@@ -189,6 +193,7 @@ class KnowledgeRetriever:
         self._linked = linked
         self._hybrid = hybrid
         self._strays = strays
+        self.last_searches: dict[str, datetime] = {}
 
     async def search(self, question: Question, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
         """Search knowledge bases concurrently. A failing or slow one does not affect the others.
@@ -207,6 +212,7 @@ class KnowledgeRetriever:
         """
         if not queries:
             return []
+        self.last_searches.update((query.base.id, datetime.now(UTC)) for query in queries)
         estimate = sum(query.estimated_bytes for query in queries)
         await reserve(estimate)
         results = await self._search(question, queries, deadline)

@@ -48,7 +48,6 @@ def test_files_are_listed_by_purpose_in_pages(sdk: OpenAI) -> None:
         ({}, ("a.txt", b"x"), "purpose"),
         ({"purpose": "assistants"}, None, "file"),
         ({"purpose": "assistants"}, ("a.txt", b""), "file"),
-        ({"purpose": "assistants", "expires_after[seconds]": "3600"}, ("a.txt", b"x"), "expires_after"),
     ],
 )
 def test_an_upload_that_is_not_supported_is_400(
