@@ -8,7 +8,7 @@ import { Document } from "@langchain/core/documents";
 import { SyntheticEmbeddings } from "@langchain/core/utils/testing";
 import { Client, EmbeddingFailed, IngestionFailed, InvalidInput } from "@ragstore/client";
 import { createArchiveSearchTool, RagstoreVectorStore, type SearchArtifact } from "@ragstore/client/langchain";
-import { type Embedder, Retriever } from "@ragstore/client/rag";
+import { type Embedder, type RagSettings, Retriever } from "@ragstore/client/rag";
 
 import { rejection, serviceUrl } from "./support.js";
 
@@ -117,6 +117,25 @@ describe("the search tool of an agent", () => {
       const [hit] = artifact.hits;
       assert.deepEqual([hit?.citation, hit?.archive, hit?.collection, hit?.text], ["[1]", "Handbook", name, TEXTS[1]]);
       assert.ok(hit?.id && hit.score > 0.999 && artifact.hits.length === 1 && artifact.notSearched.length === 0);
+    });
+  });
+
+  test("searches the layer and the number of passages of the retriever's settings", async () => {
+    await withStore(async (_, name) => {
+      const vector = await embeddings.embedQuery("keys");
+      const layers = ["chunk", "chunk", "chunk", "page"];
+      await client.upsertDocuments(
+        name,
+        layers.map((layer, id) => ({ id: `${layer}-${id}`, text: `${layer} ${id}`, embedding: vector, metadata: { layer, chunk_index: id } })),
+      );
+      const archives = [archive("Handbook", name)];
+      const found = async (settings: Partial<RagSettings>): Promise<unknown[]> => {
+        const { artifact } = await call(new Retriever({ archives }, { embedder, settings }), { query: "keys" });
+        return artifact.hits.map(({ metadata }) => metadata.layer);
+      };
+      assert.deepEqual(await found({ defaultTopK: 2 }), ["chunk", "chunk"]);
+      assert.deepEqual(await found({ defaultLayer: "page" }), ["page"]);
+      assert.equal((await found({ defaultLayer: "*" })).length, 5);
     });
   });
 

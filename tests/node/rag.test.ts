@@ -153,6 +153,22 @@ describe("a search", () => {
     assert.deepEqual(passages.map(({ id }) => id).sort(), ["c0", "c1", "copy of a1"]);
   });
 
+  test("searches a collection whose documents have no layer as a whole, and says so once", async () => {
+    const plain = `repo_${randomUUID()}`;
+    await client.createCollection(plain);
+    await client.upsertDocuments(plain, [{ id: "plain", text: "Plain.", embedding: point(0.1), metadata: { page: 1 } }]);
+    const { logger, lines } = recording();
+    const options = { embedder: new Circle(), logger };
+    const retriever = new Retriever({ archives: [archive("Handbook", inRagstore), archive("Layerless", plain)] }, options);
+    for (const layer of ["chunk", "chunk"]) {
+      const { passages } = await retriever.search("0.1", { topK: 2, layer });
+      assert.deepEqual(new Set(passages.map(({ id }) => id)), new Set(["a1", "plain"]));
+    }
+    assert.equal(lines.filter((line) => line.includes("have no layer: all of them are searched")).length, 1);
+    assert.deepEqual((await retriever.search("0.1", { layer: "chunk", where: { page: 2 } })).passages, []);
+    await client.deleteCollection(plain);
+  });
+
   test("filters by layer and metadata, and returns vectors on request", async () => {
     const retriever = new Retriever(both, { embedder: new Circle() });
     const pages = await retriever.search("0.1", { where: { page_number: { $gte: 1, $lt: 3 } }, includeEmbeddings: true });
@@ -578,9 +594,11 @@ describe("configuration", () => {
   });
 
   test("comes from the environment", () => {
+    assert.equal(settingsFromEnv({ RAG_DEFAULT_LAYER: "page" }).defaultLayer, "page");
     assert.deepEqual(settingsFromEnv({ RAG_DEFAULT_TOP_K: " 7 ", RAG_QUERY_TIMEOUT_SECONDS: "0.5", RAGSTORE_API_KEY: "" }), {
       embeddingsUrl: "http://tei-embeddings:8080",
       defaultTopK: 7,
+      defaultLayer: "chunk",
       queryTimeoutMs: 500,
       embedTimeoutMs: 10_000,
       apiKey: undefined,

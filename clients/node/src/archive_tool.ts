@@ -5,7 +5,7 @@ import { DynamicStructuredTool, type StructuredToolInterface } from "@langchain/
 import { RagstoreError } from "./errors.js";
 import { formatResults, textsOf } from "./rag/formatting.js";
 import type { RetrievedPassage, SearchResults, SkipReason } from "./rag/results.js";
-import { ALL_LAYERS, type Retriever } from "./rag/retriever.js";
+import type { Retriever } from "./rag/retriever.js";
 
 const MAX_TOP_K = 20;
 
@@ -17,9 +17,9 @@ const DESCRIPTION =
 export interface ArchiveToolOptions {
   /** Language of the texts that the tool returns: `de` by default. */
   language?: string | undefined;
-  /** Layer of the documents; all by default. */
+  /** Layer of the documents, `*` for all; the retriever's `defaultLayer` by default. */
   layer?: string | undefined;
-  /** Number of passages if the model gives none: 5 by default. */
+  /** Number of passages if the model gives none; the retriever's `defaultTopK` by default. */
   defaultTopK?: number | undefined;
 }
 
@@ -62,7 +62,8 @@ interface SearchArguments {
  * @throws InvalidConfiguration if there are no texts in the language.
  */
 export function createArchiveSearchTool(retriever: Retriever, options: ArchiveToolOptions = {}): StructuredToolInterface {
-  const { language = "de", layer = ALL_LAYERS, defaultTopK = 5 } = options;
+  const { defaultLayer, defaultTopK: configured } = retriever.settings;
+  const { language = "de", layer = defaultLayer, defaultTopK = Math.min(configured, MAX_TOP_K) } = options;
   const labels = textsOf(language);
   const nothing: SearchArtifact = { hits: [], notSearched: [] };
   const tool = new DynamicStructuredTool({

@@ -41,6 +41,8 @@ export interface RagSettings {
   embeddingsUrl: string;
   /** Default maximum number of results (`RAG_DEFAULT_TOP_K`). */
   defaultTopK: number;
+  /** Layer that an agent's tool searches (`RAG_DEFAULT_LAYER`): `chunk` by default, `*` for all. */
+  defaultLayer: string;
   /** Time limit of the search of an archive (`RAG_QUERY_TIMEOUT_SECONDS`). */
   queryTimeoutMs: number;
   /** Time limit of embedding a query (`RAG_EMBED_TIMEOUT_SECONDS`). */
@@ -52,6 +54,7 @@ export interface RagSettings {
 export const DEFAULT_SETTINGS: Readonly<RagSettings> = {
   embeddingsUrl: DEFAULT_EMBEDDINGS_URL,
   defaultTopK: 5,
+  defaultLayer: "chunk",
   queryTimeoutMs: 5_000,
   embedTimeoutMs: 10_000,
 };
@@ -66,6 +69,7 @@ export function settingsFromEnv(environ?: Environment): RagSettings {
   return {
     embeddingsUrl: variable(environ, "DOCPROC_TEI_EMBEDDINGS_URL") ?? DEFAULT_EMBEDDINGS_URL,
     defaultTopK: number(environ, "RAG_DEFAULT_TOP_K", true, DEFAULT_SETTINGS.defaultTopK),
+    defaultLayer: variable(environ, "RAG_DEFAULT_LAYER") ?? DEFAULT_SETTINGS.defaultLayer,
     queryTimeoutMs: seconds("RAG_QUERY_TIMEOUT_SECONDS", DEFAULT_SETTINGS.queryTimeoutMs),
     embedTimeoutMs: seconds("RAG_EMBED_TIMEOUT_SECONDS", DEFAULT_SETTINGS.embedTimeoutMs),
     apiKey: variable(environ, "RAGSTORE_API_KEY"),

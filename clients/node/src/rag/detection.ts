@@ -22,6 +22,8 @@ export interface DetectOptions {
 export class BackendDetector {
   readonly #cache = new Map<string, { backend: Backend; expires: number }>();
 
+  readonly #withoutLayers = new Set<string>();
+
   /** @param ttlMs how long a result is cached. */
   constructor(private readonly ttlMs = 300_000) {}
 
@@ -29,6 +31,14 @@ export class BackendDetector {
   cached(url: string): Backend | undefined {
     const known = this.#cache.get(url);
     return known && performance.now() < known.expires ? known.backend : undefined;
+  }
+
+  /** Note that the documents of a collection have no layer, and return whether that is news. */
+  noteWithoutLayers(url: string, collection: string): boolean {
+    const key = JSON.stringify([url, collection]);
+    const isNews = !this.#withoutLayers.has(key);
+    this.#withoutLayers.add(key);
+    return isNews;
   }
 
   /** Remove the cached result for a URL. */

@@ -4,7 +4,7 @@ import { type Names, parseEndpoint, parseOptions } from "../arguments.js";
 import { describe, EmbeddingFailed, InvalidConfiguration, InvalidInput, RagstoreError } from "../errors.js";
 import { sleep } from "../runtime.js";
 import type { Fetch } from "../transport.js";
-import type { Where } from "../types.js";
+import type { Match, Where } from "../types.js";
 import { type Archive, archiveOf, DEFAULT_SETTINGS, type RagConfig, type RagSettings } from "./config.js";
 import { BackendDetector } from "./detection.js";
 import { type Embedder, EmbeddingsClient } from "./embedder.js";
@@ -46,7 +46,7 @@ export interface RetrieverOptions {
 export interface RetrieveOptions {
   /** Maximum number of passages, 1 to 1,000; the default in the settings. */
   topK?: number | undefined;
-  /** Layer of the documents; `*`, the default, for all. */
+  /** Layer of the documents; `*`, the default, for all. A collection whose documents have no layer is searched as a whole. */
   layer?: string | undefined;
   /** A further filter on metadata. */
   where?: Where | undefined;
@@ -88,10 +88,13 @@ export class Retriever {
   /** The archives, with all defaults. */
   readonly archives: readonly Archive[];
 
-  readonly #settings: RagSettings;
+  /** Time limits and defaults. */
+  readonly settings: Readonly<RagSettings>;
+
   readonly #embedder: Embedder;
   readonly #cache: EmbeddingCache;
   readonly #router: ServiceRouter;
+  readonly #detector: BackendDetector;
   readonly #logger: Logger;
 
   /** @throws InvalidConfiguration if the URL of the embeddings endpoint is invalid. */
@@ -99,10 +102,11 @@ export class Retriever {
     const { fetch, logger = NO_LOGGER, cache = new EmbeddingCache(), detector = new BackendDetector() } = options;
     const settings: RagSettings = { ...DEFAULT_SETTINGS, ...options.settings };
     this.archives = config.archives.map(archiveOf);
-    this.#settings = settings;
+    this.settings = settings;
     this.#embedder =
       options.embedder ?? new EmbeddingsClient(settings.embeddingsUrl, { timeoutMs: settings.embedTimeoutMs, fetch });
     this.#cache = cache;
+    this.#detector = detector;
     this.#logger = logger;
     const apiKey = options.apiKey ?? settings.apiKey;
     this.#router = new ServiceRouter({ detector, timeoutMs: settings.queryTimeoutMs, apiKey, fetch });
@@ -119,7 +123,7 @@ export class Retriever {
    */
   async search(query: string, options: RetrieveOptions = {}): Promise<SearchResults> {
     parseOptions("search", options, SEARCH);
-    const { topK = this.#settings.defaultTopK, timeoutMs = Infinity } = options;
+    const { topK = this.settings.defaultTopK, timeoutMs = Infinity } = options;
     const maxPassages = Math.min(Math.max(Math.trunc(topK) || 1, 1), MAX_MATCHES);
     const deadline = performance.now() + timeoutMs;
     if (query.trim() === "") {
@@ -230,7 +234,7 @@ export class Retriever {
     deadline: number,
     signal: AbortSignal | undefined,
   ): Promise<Float32Array> {
-    const limit = Math.min(this.#settings.embedTimeoutMs, deadline - performance.now());
+    const limit = Math.min(this.settings.embedTimeoutMs, deadline - performance.now());
     const controller = new AbortController();
     const abort = (): void => {
       controller.abort(signal?.reason);
@@ -257,7 +261,7 @@ export class Retriever {
     vector: Float32Array | undefined,
     maxPassages: number,
     deadline: number,
-    { layer, where, minScore, includeEmbeddings, headers, signal }: RetrieveOptions,
+    options: RetrieveOptions,
   ): Promise<Found> {
     if (!vector) {
       return { passages: [], skipped: archives.map((archive) => ({ archive, reason: "query not embedded" })) };
@@ -270,17 +274,26 @@ export class Retriever {
       errors.flatMap((error) =>
         (byCollection.get(error.collection) ?? []).map((archive) => ({ archive, reason: reasonOf(error) })),
       );
-    try {
-      const { results, errors } = await this.#router.search(url, [...byCollection.keys()], vector, {
-        // Duplicates are removed later, within an archive and between archives that hold the same documents.
-        topK: Math.min(maxPassages * (1 + archives.length), MAX_MATCHES),
-        where: filterOf(layer, where),
+    const { layer, where, minScore, includeEmbeddings, headers, signal } = options;
+    // Duplicates are removed later, within an archive and between archives that hold the same documents.
+    const topK = Math.min(maxPassages * (1 + archives.length), MAX_MATCHES);
+    const search = async (collections: readonly string[], filter: Where | undefined) =>
+      await this.#router.search(url, collections, vector, {
+        topK,
+        where: filter,
         minScore,
         includeEmbeddings,
         headers,
         signal,
         timeoutMs: deadline - performance.now(),
       });
+    try {
+      const { results, errors } = await search([...byCollection.keys()], filterOf(layer, where));
+      if (isLayer(layer)) {
+        const known = new Set([...results, ...errors].map(({ collection }) => collection));
+        const others = [...byCollection.keys()].filter((name) => !known.has(name));
+        results.push(...(await this.#withoutLayers(url, others, async () => (await search(others, where)).results)));
+      }
       const passages = results.flatMap(({ collection = "", ...match }): RetrievedPassage[] => {
         const [archive] = byCollection.get(collection) ?? [];
         return archive ? [{ archive, ...match }] : [];
@@ -293,10 +306,37 @@ export class Retriever {
       return { passages: [], skipped: skippedFor(Array.from(byCollection.keys(), (name) => searchError(name, error))) };
     }
   }
+
+  /** Matches in collections in which a layer has none, because their documents have no layer at all. */
+  async #withoutLayers(url: string, collections: readonly string[], search: () => Promise<Match[]>): Promise<Match[]> {
+    if (collections.length === 0) {
+      return [];
+    }
+    let matches: Match[];
+    try {
+      matches = await search();
+    } catch (error) {
+      if (error instanceof InvalidInput || !(error instanceof RagstoreError)) {
+        throw error;
+      }
+      return []; // the archives were searched, as far as the layer goes
+    }
+    const found = matches.filter(({ metadata }) => !("layer" in metadata));
+    for (const name of new Set(found.map(({ collection = "" }) => collection))) {
+      if (this.#detector.noteWithoutLayers(url, name)) {
+        this.#logger.warn(`The documents of collection ${name} have no layer: all of them are searched`);
+      }
+    }
+    return found;
+  }
+}
+
+function isLayer(layer: string | undefined): layer is string {
+  return layer !== undefined && layer !== ALL_LAYERS;
 }
 
 function filterOf(layer: string | undefined, where: Where | undefined): Where | undefined {
-  const inLayer: Where | undefined = layer === undefined || layer === ALL_LAYERS ? undefined : { layer };
+  const inLayer: Where | undefined = isLayer(layer) ? { layer } : undefined;
   return inLayer && where ? { $and: [inLayer, where] } : (inLayer ?? where);
 }
 
