@@ -11,6 +11,7 @@ import msgspec
 from litestar.types import ControllerRouterHandler
 
 from ragstore.kit.auth.name_patterns import ALL_NAMES
+from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.default_bases import DefaultBases
@@ -52,6 +53,10 @@ def completed(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase
     Args:
         body: the base as it is written.
         before: the version before; None for a new base.
+
+    Raises:
+        InvalidRequest: the engine is configured for another dimension than the model has, or the folder of the model
+            cannot be used any more.
     """
     if body.collection:
         # The model is that of the collection.
@@ -62,6 +67,10 @@ def completed(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase
     headings = body.embed_headings
     if headings is None:
         headings = True if before is None else before.embed_headings
+    dimension = embeddings.dimension_of(body.embedding_provider, parameters)
+    configured = body.store_parameters.get("dimension")
+    if dimension is not None and configured is not None and str(configured) != str(dimension):
+        raise InvalidRequest.at("$.storeParameters.dimension", f"Must be {dimension}, as the embeddings have it")
     return msgspec.structs.replace(body, embedding_parameters=dict(parameters), embed_headings=headings)
 
 

@@ -231,6 +231,22 @@ class Embeddings:
         model = builtin.DEFAULT if "dimensions" in parameters else self._of_new_bases
         return {"model": model, **parameters}
 
+    def dimension_of(self, provider: str, parameters: Mapping[str, object]) -> int | None:
+        """The number of components of vectors, as far as it is known without a request.
+
+        Args:
+            parameters: of the provider, with the model.
+
+        Raises:
+            InvalidRequest: they are not valid.
+        """
+        converted = self.validate(provider, parameters)
+        if isinstance(converted, LocalParameters) and converted.model in builtin.MODELS:
+            return converted.dimensions or builtin.MODELS[converted.model].dimension
+        given = msgspec.to_builtins(converted)
+        found = given.get("dimensions") or given.get("outputDimensionality")
+        return found if isinstance(found, int) else None
+
     def _with_hash(self, parameters: Mapping[str, object]) -> Mapping[str, object]:
         """The parameters of a local model. A folder of files has the hash that its files have now."""
         model = str(parameters.get("model", ""))

@@ -35,7 +35,7 @@ class Expiry:
     """Runs beside the requests, in each replica.
 
     A vector store is active when it is searched, by any call, when a document is ingested, and when it is changed.
-    Sweeps record searches: those of the last minute before the end of a process are lost.
+    Sweeps record searches: a search in the last minute before the end of a process is lost.
 
     Args:
         ingestion: deletes documents.

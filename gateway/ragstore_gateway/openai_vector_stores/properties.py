@@ -97,7 +97,7 @@ def shown_name(base_name: str, row: VectorStoreRow | None) -> str:
     """The name of a vector store.
 
     Args:
-        base_name: that of its knowledge base, which may have been renamed since.
+        base_name: the name of its knowledge base, which may have been renamed since.
         row: its own properties; None if it has none.
     """
     given = None if row is None else row.name

@@ -66,6 +66,29 @@ def test_what_this_gateway_can_never_use_is_rejected_when_it_is_written(
     assert paths_of(assert_problem(response, 400, "invalid_request")) == [path]
 
 
+@pytest.mark.parametrize(
+    ("fields", "dimension"),
+    [
+        ({}, 256),
+        ({"embeddingParameters": {"model": "builtin/wordllama", "dimensions": 128}}, 128),
+        ({"embeddingProvider": "ollama", "embeddingParameters": {"model": "m", "dimensions": 64}}, 64),
+    ],
+)
+def test_an_engine_for_another_dimension_than_the_models_is_rejected(
+    plain: httpx.Client, name: str, fields: dict[str, object], dimension: int
+) -> None:
+    parameters = {"password": "${env:PGPASSWORD}"}
+    body = {"name": name, "storeType": "pgvector", **fields}
+    wrong = {**body, "storeParameters": {**parameters, "dimension": 1536}}
+    assert rejected(plain, "rags", wrong) == ["$.storeParameters.dimension"]
+    right = {**body, "storeParameters": {**parameters, "dimension": dimension}}
+    created = plain.post("/ragstore/rags", json=right)
+    assert created.status_code == 201, created.text
+    path = created.headers["Location"].partition("?")[0]
+    response = plain.put(versioned(path, 1), json=wrong)
+    assert paths_of(assert_problem(response, 400, "invalid_request")) == ["$.storeParameters.dimension"]
+
+
 def test_a_copy_is_checked_as_a_new_configuration_is(plain: httpx.Client, name: str) -> None:
     base = create(plain, "rags", name)
     tasks = [{"id": "a", "enableWorkflowRag": True}]
