@@ -189,6 +189,16 @@ async def test_a_word_that_is_hyphenated_in_a_pdf_file_is_joined(extractor: Extr
     assert (await extractor.extract(documents.pdf([content]))).text == "The information of the kettle"
 
 
+async def test_running_headers_and_footers_of_a_pdf_file_are_removed(extractor: Extractor) -> None:
+    texts = ["The kettle boils", "one litre of water", "in three minutes."]
+    contents = [
+        f"BT /F1 12 Tf 14 TL 20 700 Td (Manual of the kettle) Tj T* ({text}) Tj T* (Page {number} of 3) Tj ET"
+        for number, text in enumerate(texts, start=1)
+    ]
+    extracted = await extractor.extract(documents.pdf(contents))
+    assert pages(extracted) == [f"Manual of the kettle\n{texts[0]}", *texts[1:]]
+
+
 async def test_a_pdf_file_that_only_restricts_its_use_is_extracted(extractor: Extractor) -> None:
     assert "limescale" in (await extractor.extract((documents.FILES / "restricted.pdf").read_bytes())).text
 
