@@ -30,8 +30,8 @@ def without_running_lines(pages: Sequence[str]) -> list[str]:
     A line is running if it is among the first three lines, or among the last three, of more than half of the pages that
     have a text. Its numbers are equal there, or increase by one from page to page: `Page 3 of 12`. A row of figures at
     the top of each page is kept, because its numbers do neither. Only lines beyond which there is nothing else are
-    removed. A header stays where it is first: a title, or the head of a table that continues. A page that has no further
-    lines stays as it is.
+    removed. A header stays where it is first: a title, or the head of a table that continues. A page that has no
+    further lines stays as it is.
 
     Args:
         pages: the texts of the pages.
