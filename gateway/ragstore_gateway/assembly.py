@@ -31,7 +31,7 @@ from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.split_routes import split_document
 from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keys import visible_bases
-from ragstore_gateway.openai_vector_stores import file_routes, store_routes
+from ragstore_gateway.openai_vector_stores import file_routes, store_routes, upload_routes
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
 from ragstore_gateway.retrieval.assembly import RetrievalServices
 from ragstore_gateway.retrieval.routes import ROUTES as RETRIEVAL_ROUTES
@@ -188,6 +188,7 @@ class KnowledgeServices:
             *source_file_routes.ROUTES,
             *store_routes.ROUTES,
             *file_routes.ROUTES,
+            *upload_routes.ROUTES,
             *RETRIEVAL_ROUTES,
             get_conversation,
             delete_conversation,

@@ -180,6 +180,10 @@ class FileNotFound(NotFound):
     """There is no file, or no file of the vector store, or no batch of files, of this id."""
 
 
+class UploadConflict(Conflict):
+    """An upload in parts has ended, or has no such part, or its parts do not fit its size or its MD5."""
+
+
 class IngestionNotFound(NotFound):
     """The knowledge base has no ingestion of this id."""
 

@@ -73,14 +73,11 @@ def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
     """Make a case valid if it is meant to be."""
     operation = case.operation.definition.raw["operationId"]
     if case.meta is not None and any(component.mode.is_negative for component in case.meta.components.values()):
-        if (
-            operation in ("ingestDocument", "createFile", "uploadSourceFiles")
-            and case.media_type == "multipart/form-data"
-        ):
+        if operation in (*WITH_FILES, "createUploadPart") and case.media_type == "multipart/form-data":
             # As a part of a form, a file of another type is a file.
             case.body = {"note": "no file"}
         return
-    if operation == "createFile":
+    if operation in ("createFile", "createUploadPart"):
         # schemathesis checks a changed body again, and considers the bytes of a file no string.
         return
     if isinstance(case.body, dict):
@@ -128,6 +125,9 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
         valid = {name: value for name, value in valid.items() if name in VECTOR_STORE_FIELDS[operation]}
         if operation == "createVectorStoreFileBatch":
             valid["file_ids"] = valid.get("file_ids") or ["file-1"]
+    if operation == "createUpload":
+        # The maximum is a setting.
+        valid["bytes"] = min(valid["bytes"], 1000)
     if operation == "splitDocument":
         # No document may exist. The overlap is less than the size.
         valid = {name: value for name, value in valid.items() if name != "documentName"}

@@ -98,6 +98,12 @@ LARGE: Final[Mapping[str, Make]] = {
         f"/ragstore/rags/{gateway.ids['rag']}/sources/{SOURCE}/files", "files", _SOURCE_FILE
     ),
     "POST /v1/files": lambda _: _form("/v1/files", "file", _DAMAGED, purpose="assistants"),
+    "POST /v1/uploads/{upload_id}/parts": lambda gateway: _form(
+        f"/v1/uploads/{gateway.ids['upload']}/parts", "data", _DAMAGED
+    ),
+    "POST /v1/uploads/{upload_id}/complete": lambda gateway: _json(
+        "POST", f"/v1/uploads/{gateway.ids['full_upload']}/complete", {"part_ids": [gateway.ids["part"]]}
+    ),
     "GET /v1/files/{file_id}/content": lambda gateway: RawRequest("GET", f"/v1/files/{gateway.ids['file']}/content"),
     "GET /v1/vector_stores/{store_id}/files/{file_id}/content": lambda gateway: RawRequest(
         "GET", f"/v1/vector_stores/{gateway.ids['store']}/files/{gateway.ids['store_file']}/content"
@@ -184,6 +190,10 @@ CHEAP: Final[Mapping[str, Make]] = {
         "DELETE", "/ragstore/rags/{rag}/sources/{source}/runs/{absent}"
     ),
     "GET /v1/chat/completions": _at("GET", "/v1/chat/completions"),
+    "POST /v1/uploads": lambda _: _json(
+        "POST", "/v1/uploads", {"filename": "a" * 255, "purpose": "assistants", "bytes": 1, "mime_type": "a" * 255}
+    ),
+    "POST /v1/uploads/{upload_id}/cancel": _at("POST", "/v1/uploads/{absent}/cancel"),
     "GET /v1/files": _at("GET", "/v1/files?limit=10000"),
     "GET /v1/files/{file_id}": _at("GET", "/v1/files/{file}"),
     "DELETE /v1/files/{file_id}": _at("DELETE", "/v1/files/file-{absent}"),

@@ -150,7 +150,17 @@ def _filled(http: httpx.Client) -> dict[str, str]:
     files = {"name": "files", "chunk_size": 20_000, "chunk_overlap": 0, "chunk_unit": "characters"}
     store = http.post("/v1/vector_stores", json=files).raise_for_status().json()["id"]
     http.post(f"/v1/vector_stores/{store}/files", json={"file_id": attached["id"]}).raise_for_status()
+    upload = {"filename": "large.txt", "purpose": "assistants", "mime_type": "text/plain"}
+    content = file["file"][1]
+    uploads = [
+        http.post("/v1/uploads", json={**upload, "bytes": len(content)}).raise_for_status().json()["id"]
+        for _ in range(2)
+    ]
+    part = http.post(f"/v1/uploads/{uploads[1]}/parts", files={"data": content}).raise_for_status().json()["id"]
     ids = {
+        "upload": uploads[0],
+        "full_upload": uploads[1],
+        "part": part,
         "rag": rag,
         "assistant": _created(http.post("/ragstore/assistants", json=assistant)),
         "file": uploaded["id"],

@@ -13,6 +13,7 @@ from ragstore_gateway.openai_vector_stores.files import Files
 from ragstore_gateway.openai_vector_stores.search import StoreSearch
 from ragstore_gateway.openai_vector_stores.store_files import StoreFiles
 from ragstore_gateway.openai_vector_stores.stores import Stores
+from ragstore_gateway.openai_vector_stores.uploads import Uploads
 from ragstore_gateway.retrieval.retriever import KnowledgeRetriever
 from ragstore_gateway.settings import Settings
 
@@ -30,6 +31,7 @@ class VectorStoresApi:
     Attributes:
         bases: the knowledge bases.
         files: the uploaded files.
+        uploads: files that are uploaded in parts.
         stores: the knowledge bases as vector stores.
         store_files: the files of vector stores.
         batches: files that were attached with one call.
@@ -54,6 +56,7 @@ class VectorStoresApi:
         self.store_files = StoreFiles(database, bases, ingestion, self.files)
         self.batches = Batches(database, bases, ingestion, self.files, self.store_files)
         self.search = StoreSearch(database, bases, retriever, settings.rag_timeout_seconds)
-        self.expiry = Expiry(database, ingestion, self.files, self.store_files, retriever.last_searches)
+        self.uploads = Uploads(database, self.files, settings.max_document_bytes)
+        self.expiry = Expiry(database, ingestion, self.files, self.store_files, self.uploads, retriever.last_searches)
         self.max_file_bytes = settings.max_document_bytes
         self.session_from = settings.session_from

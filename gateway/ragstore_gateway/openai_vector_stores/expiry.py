@@ -1,4 +1,4 @@
-"""`Expiry`: deletes what vector stores that have expired contain, and files that have expired."""
+"""`Expiry`: deletes the documents of vector stores that have expired, and files and uploads that have expired."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.openai_vector_stores.files import Files
 from ragstore_gateway.openai_vector_stores.store_files import StoreFiles
 from ragstore_gateway.openai_vector_stores.tables import FileRow, VectorStoreRow
+from ragstore_gateway.openai_vector_stores.uploads import Uploads
 
 SWEEP_SECONDS: Final = 10.0
 RECORD_STEP: Final = timedelta(minutes=1)
@@ -41,6 +42,7 @@ class Expiry:
         ingestion: deletes documents.
         files: the uploaded files.
         store_files: the files of vector stores.
+        uploads: files that are uploaded in parts.
         last_searches: the time of the last search of each base by this process.
     """
 
@@ -50,12 +52,14 @@ class Expiry:
         ingestion: Ingestion,
         files: Files,
         store_files: StoreFiles,
+        uploads: Uploads,
         last_searches: Mapping[str, datetime],
     ) -> None:
         self._database = database
         self._ingestion = ingestion
         self._files = files
         self._store_files = store_files
+        self._uploads = uploads
         self._last_searches = last_searches
 
     @asynccontextmanager
@@ -98,6 +102,7 @@ class Expiry:
                 await self._delete_documents(base_id)
         for file_id in file_ids:
             await self._delete_file(file_id)
+        await self._uploads.forget(now)
 
     async def _has_expired(self, base_id: str, now: datetime) -> bool:
         """Record the last activity of a vector store, and whether it has expired."""

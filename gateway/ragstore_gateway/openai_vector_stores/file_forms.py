@@ -11,6 +11,7 @@ from litestar import Request
 from ragstore.kit.errors import BodyTooLarge, InvalidRequest
 from ragstore_gateway.api.forms import MULTIPART, read_form
 from ragstore_gateway.api.uploads import ACCEPTED
+from ragstore_gateway.configurations.name_characters import RULE, has_unseen
 from ragstore_gateway.openai_vector_stores.files import NewFile
 
 PURPOSES: Final = ("assistants", "user_data")
@@ -90,7 +91,24 @@ async def read_file(request: Request[Any, Any, Any], max_bytes: int) -> NewFile:
         raise InvalidRequest.at("$.file", "Must not be empty")
     if len(file.content) > max_bytes:
         raise BodyTooLarge(f"A file must not be larger than {max_bytes} bytes")
-    return NewFile(_filename(file.name), purpose, _media_type(file.media_type), file.content, expire_seconds)
+    return NewFile(
+        filename_of(file.name, "$.file"), purpose, media_type_of(file.media_type), file.content, expire_seconds
+    )
+
+
+async def read_part(request: Request[Any, Any, Any]) -> bytes:
+    """The part of an upload that a request has.
+
+    Raises:
+        InvalidRequest: the form is not complete.
+    """
+    if request.content_type[0].strip().lower() != MULTIPART:
+        raise InvalidRequest(f"The body must be {MULTIPART}")
+    form = await read_form(request)
+    file = next((each for each in form.files if each.field == "data"), None)
+    if file is None or not file.content:
+        raise InvalidRequest.at("$.data", "Must be a part of a file")
+    return file.content
 
 
 def _expire_seconds(fields: Mapping[str, str]) -> int | None:
@@ -110,15 +128,24 @@ def _expire_seconds(fields: Mapping[str, str]) -> int | None:
     return int(seconds)
 
 
-def _filename(given: str) -> str:
+def filename_of(given: str, path: str) -> str:
+    """The name of a file, without its folders.
+
+    Args:
+        path: JSON path of the name, for the error.
+
+    Raises:
+        InvalidRequest: it is too long, or has characters that no name has.
+    """
     name = PurePosixPath(given.replace("\\", "/")).name.strip()
-    if len(name) > MAX_FILENAME or not name.isprintable():
-        raise InvalidRequest.at("$.file", f"Its name must have at most {MAX_FILENAME} printable characters")
+    if len(name) > MAX_FILENAME or has_unseen(name):
+        raise InvalidRequest.at(path, f"The name must have at most {MAX_FILENAME} characters. {RULE}")
     # No path leads to a document of the name "..".
     return "file" if name in ("", "..") else name
 
 
-def _media_type(declared: str) -> str:
+def media_type_of(declared: str) -> str:
+    """The media type of a file: `text/plain` for all types of texts."""
     if declared not in ACCEPTED and (declared.startswith("text/") or declared in TEXTS):
         return "text/plain"
     return declared

@@ -17,7 +17,7 @@ from ragstore_gateway.database.locks import lock_name
 from ragstore_gateway.errors import FileNotFound, FileStorageFull
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
 from ragstore_gateway.openai_vector_stores.schemas import FileObject
-from ragstore_gateway.openai_vector_stores.tables import FileRow, VectorStoreFileRow
+from ragstore_gateway.openai_vector_stores.tables import FileRow, UploadPartRow, VectorStoreFileRow
 
 STORAGE: Final = "file_storage"
 """The lock under which the last check of the size of all files is made."""
@@ -79,6 +79,12 @@ class Files:
         Raises:
             FileStorageFull: all files together would be too large.
         """
+        async with self._database.session() as session:
+            row = await self.add(session, file, created_by)
+        return file_object(row)
+
+    async def add(self, session: AsyncSession, file: NewFile, created_by: str) -> FileRow:
+        """Store a file in a transaction, which ends with this; see `create`."""
         now = datetime.now(UTC)
         row = FileRow(
             id=f"file-{uuid4().hex}",
@@ -91,17 +97,35 @@ class Files:
             expires_on=None if file.expire_seconds is None else now + timedelta(seconds=file.expire_seconds),
             content=file.content,
         )
-        async with self._database.session() as session:
-            await self._check_room(session, row.size)
-            session.add(row)
-            await session.flush()
-            # With what other transactions have committed meanwhile; none is committed before this one.
-            if await lock_name(session, STORAGE):
-                await self._check_room(session, 0)
-        return file_object(row)
+        await self.check_room(session, row.size)
+        session.add(row)
+        await session.flush()
+        await self.check_room_at_end(session)
+        return row
 
-    async def _check_room(self, session: AsyncSession, further_bytes: int) -> None:
-        stored = int(await session.scalar(sa.select(sa.func.sum(FileRow.size))) or 0)
+    async def check_room_at_end(self, session: AsyncSession) -> None:
+        """Check the size of all files, with the files that other transactions have committed meanwhile.
+
+        No other one is committed before this one.
+
+        Raises:
+            FileStorageFull: they are too large.
+        """
+        if await lock_name(session, STORAGE):
+            await self.check_room(session, 0)
+
+    async def check_room(self, session: AsyncSession, further_bytes: int) -> None:
+        """Check the size of all files and of the parts of uploads.
+
+        Args:
+            session: a transaction.
+            further_bytes: size of a further one.
+
+        Raises:
+            FileStorageFull: they are too large.
+        """
+        sums = [await session.scalar(sa.select(sa.func.sum(size))) for size in (FileRow.size, UploadPartRow.size)]
+        stored = sum(int(each or 0) for each in sums)
         if stored + further_bytes > self._max_bytes:
             raise FileStorageFull(
                 f"All files together must not have more than {self._max_bytes} bytes; delete files that are not needed"

@@ -16,6 +16,7 @@ MAX_PAIRS = 16
 MAX_KEY = 64
 MAX_VALUE = 512
 MAX_BATCH_FILES = 2000
+MAX_PARTS = 1000
 
 Key: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_KEY)]
 Text: TypeAlias = Annotated[str, Meta(max_length=MAX_VALUE)]
@@ -110,6 +111,40 @@ class VectorStoreUpdate(Struct, frozen=True):
     expires_after: Annotated[
         ExpiresAfter | UnsetType | None, Meta(description="Null for a vector store that does not expire.")
     ] = UNSET
+
+
+class FileExpiry(Struct, frozen=True):
+    """When a file is deleted: so many seconds after it was created."""
+
+    seconds: Annotated[int, Meta(ge=3600, le=2_592_000)]
+    anchor: Literal["created_at"] = "created_at"
+
+
+class NewUpload(Struct, frozen=True):
+    """A file that is to be uploaded in parts."""
+
+    filename: Annotated[str, Meta(min_length=1, max_length=255, extra_json_schema={"pattern": NEW_NAME})]
+    purpose: Purpose
+    bytes: Annotated[int, Meta(ge=1, description="Number of bytes of all parts together.")]
+    mime_type: Annotated[str, Meta(max_length=255)]
+    expires_after: FileExpiry | None = None
+
+
+class UploadCompletion(Struct, frozen=True):
+    """The end of an upload."""
+
+    part_ids: Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=64)]],
+        Meta(
+            min_length=1,
+            max_length=MAX_PARTS,
+            description="The parts in their order, each one once.",
+            extra_json_schema={"uniqueItems": True},
+        ),
+    ]
+    md5: (
+        Annotated[str, Meta(max_length=32, description="MD5 of the content in hexadecimal digits, to check it.")] | None
+    ) = None
 
 
 class NewVectorStoreFile(Struct, frozen=True):
@@ -239,6 +274,29 @@ class FileObject(Struct, frozen=True, kw_only=True):
     purpose: str
     status: Literal["processed"] = "processed"
     status_details: None = None
+
+
+class UploadObject(Struct, frozen=True, kw_only=True):
+    """A file that is uploaded in parts."""
+
+    id: str
+    object: Literal["upload"] = "upload"
+    bytes: int
+    created_at: int
+    expires_at: int
+    filename: str
+    purpose: str
+    status: Literal["pending", "completed", "cancelled", "expired"]
+    file: FileObject | None = None
+
+
+class UploadPartObject(Struct, frozen=True, kw_only=True):
+    """A part of an upload."""
+
+    id: str
+    object: Literal["upload.part"] = "upload.part"
+    created_at: int
+    upload_id: str
 
 
 class VectorStoreList(Struct, frozen=True):

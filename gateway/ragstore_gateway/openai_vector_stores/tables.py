@@ -38,6 +38,40 @@ class FileRow(Base):
     content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
 
 
+class UploadRow(Base):
+    """A file that is uploaded in parts."""
+
+    __tablename__ = "upload"
+    __table_args__ = (Index("ix_upload_created_on", "created_on"),)
+
+    id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH), primary_key=True)
+    filename: Mapped[str] = mapped_column(String(NAME_LENGTH))
+    purpose: Mapped[str] = mapped_column(String(32))
+    media_type: Mapped[str] = mapped_column(String(255))
+    size: Mapped[int] = mapped_column("bytes", BigInteger)
+    """The size that its parts must have together."""
+    expire_seconds: Mapped[int | None]
+    """Seconds after which the file is deleted; None for never."""
+    created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
+    created_by: Mapped[str] = mapped_column(String(KEY_LENGTH))
+    """Name of its key; empty without keys."""
+    state: Mapped[str] = mapped_column(String(16))
+    file_id: Mapped[str | None] = mapped_column(String(FILE_ID_LENGTH))
+    """The file that it has become."""
+
+
+class UploadPartRow(Base):
+    """A part of an upload that has not ended."""
+
+    __tablename__ = "upload_part"
+    __table_args__ = (Index("ix_upload_part_upload_id", "upload_id", "bytes"),)
+
+    id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH), primary_key=True)
+    upload_id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH), ForeignKey("upload.id", ondelete="CASCADE"))
+    size: Mapped[int] = mapped_column("bytes", BigInteger)
+    content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+
+
 class VectorStoreRow(Base):
     """Properties of a vector store that a knowledge base does not have."""
 

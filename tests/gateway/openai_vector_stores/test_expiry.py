@@ -154,6 +154,17 @@ def test_an_expired_file_is_deleted_and_removed_from_vector_stores(sdk: OpenAI, 
     assert [each.id for each in sdk.vector_stores.files.list(store.id)] == [lasting.id]
 
 
+def test_an_upload_that_was_not_completed_in_time_is_deleted(sdk: OpenAI, folder: Path) -> None:
+    upload = sdk.uploads.create(filename="a.txt", purpose="assistants", bytes=6, mime_type="text/plain")
+    part = sdk.uploads.parts.create(upload.id, data=b"kettle")
+    past = stored(datetime.now(UTC) - timedelta(minutes=61))
+    execute(folder, "UPDATE upload SET created_on = ? WHERE id = ?", past, upload.id)
+    with pytest.raises(openai.NotFoundError):
+        sdk.uploads.complete(upload.id, part_ids=[part.id])
+    with closing(sqlite3.connect(folder / "data" / "gateway.db", timeout=30)) as connection:
+        wait_until(lambda: connection.execute("SELECT count(*) FROM upload_part").fetchone() == (0,))
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [

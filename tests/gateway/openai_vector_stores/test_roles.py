@@ -46,6 +46,8 @@ READING = (
 )
 """Calls of every role."""
 
+UPLOAD = {"filename": "a.txt", "purpose": "assistants", "bytes": 1, "mime_type": "text/plain"}
+
 WRITING = (
     # As for exports of a knowledge base: whole texts are for writers.
     Call("GET", f"{FILE}/content"),
@@ -56,6 +58,8 @@ WRITING = (
     Call("POST", FILE, {"attributes": {"n": 1}}),
     Call("POST", BATCHES, {"file_ids": ["{file}"]}),
     Call("POST", f"{BATCHES}/{{batch}}/cancel", {}),
+    Call("POST", "/v1/uploads", UPLOAD),
+    Call("POST", "/v1/uploads/{upload}/cancel", {}),
     Call("DELETE", FILE),
     Call("DELETE", "/v1/files/{file}"),
 )
@@ -98,7 +102,8 @@ class Keyed:
         store = self.send("admin", Call("POST", STORES, {}), {}).json()["id"]
         file = self.upload("writer").json()["id"]
         batch = self.send("writer", Call("POST", BATCHES, {"file_ids": [file]}), {"store": store}).json()["id"]
-        ids = {"store": store, "file": file, "batch": batch}
+        upload = self.send("writer", Call("POST", "/v1/uploads", UPLOAD), {}).json()["id"]
+        ids = {"store": store, "file": file, "batch": batch, "upload": upload}
         for _ in range(600):
             if self.send("reader", Call("GET", f"{BATCHES}/{{batch}}"), ids).json()["status"] == "completed":
                 return ids
