@@ -61,6 +61,7 @@ interface Untyped {
   body?: unknown;
   signal?: AbortSignal;
   seconds?: number;
+  headers?: Record<string, string>;
 }
 
 /** Call the store. */
@@ -89,9 +90,15 @@ export async function text(path: string, signal?: AbortSignal): Promise<string> 
   });
 }
 
-async function send(method: string, url: URL, { body, signal, seconds }: Untyped): Promise<Response> {
-  const deadline = AbortSignal.timeout((seconds ?? DEADLINE_SECONDS) * 1000);
-  const headers: Record<string, string> = { Accept: "application/json" };
+/** Begin a response that is read while it comes. There is no deadline: the caller ends it by its signal. */
+export function begin(path: string, body: object, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
+  return send("post", new URL(path.slice(1), ROOT), { body, headers, signal, seconds: Infinity });
+}
+
+async function send(method: string, url: URL, { body, signal, seconds = DEADLINE_SECONDS, headers: given }: Untyped): Promise<Response> {
+  const signals = signal ? [signal] : [];
+  if (seconds < Infinity) signals.push(AbortSignal.timeout(seconds * 1000));
+  const headers: Record<string, string> = { Accept: "application/json", ...given };
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const sentKey = key;
@@ -101,7 +108,7 @@ async function send(method: string, url: URL, { body, signal, seconds }: Untyped
       method: method.toUpperCase(),
       headers,
       body: body === undefined ? null : JSON.stringify(body),
-      signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+      signal: AbortSignal.any(signals),
       cache: "no-store",
       credentials: "omit",
       redirect: "error",

@@ -37,17 +37,45 @@ export async function failureOf(response: Response): Promise<Failure> {
   const requestId = response.headers.get("X-Request-ID") ?? "";
   const wait = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
   const text = await response.text().catch(() => "");
-  let problem: { title?: unknown; detail?: unknown; code?: unknown } = {};
+  let problem: Problem = {};
   try {
-    problem = JSON.parse(text) as typeof problem;
+    problem = JSON.parse(text) as Problem;
   } catch {
     // A proxy responded, or the response was cut.
   }
-  const title = typeof problem?.title === "string" ? problem.title : words.unexpectedStatus(response.status);
-  const detail = typeof problem?.detail === "string" ? problem.detail : "";
-  const code = typeof problem?.code === "string" ? problem.code : "";
+  const { title = words.unexpectedStatus(response.status), detail = "", code = "" } = told(problem);
   const retryAfter = Number.isNaN(wait) ? undefined : wait;
   return new Failure(mark(title), mark(detail), response.status, code, requestId, retryAfter, problem);
+}
+
+interface Problem {
+  title?: unknown;
+  detail?: unknown;
+  code?: unknown;
+  /** OpenAI's form, of all paths below `/v1`. */
+  error?: { message?: unknown; code?: unknown };
+}
+
+/** The strings of a problem. OpenAI's form has no title; the codes of the gateway are made from titles. */
+function told(problem: Problem | null): { title?: string; detail?: string; code?: string } {
+  const error = problem?.error;
+  const [title, detail, code] = error ? [titleOf(error.code), error.message, error.code] : [problem?.title, problem?.detail, problem?.code];
+  return {
+    ...(typeof title === "string" && { title }),
+    ...(typeof detail === "string" && { detail }),
+    ...(typeof code === "string" && { code }),
+  };
+}
+
+function titleOf(code: unknown): string | undefined {
+  if (typeof code !== "string" || !code) return undefined;
+  return code.charAt(0).toUpperCase() + code.slice(1).replaceAll("_", " ");
+}
+
+/** The failure that an event of a stream describes. */
+export function failureIn(problem: object): Failure {
+  const { title = words.failed, detail = "", code = "" } = told(problem);
+  return new Failure(mark(title), mark(detail), 200, code);
 }
 
 /** Any error of a call as a failure. */

@@ -22,6 +22,12 @@ interface Area {
 
 const AREAS: Area[] = [
   {
+    name: "ask",
+    title: words.ask,
+    isOpen: () => gatewayRole.value !== undefined,
+    load: () => import("./ask/ask"),
+  },
+  {
     name: "bases",
     title: words.bases,
     isOpen: () => gatewayRole.value !== undefined,

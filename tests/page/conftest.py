@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.page.bases import Bases, HeldProvider, held_provider
+from tests.page.chats import Chats, running_chats
 from tests.page.data import fill_store
 from tests.page.tab import Tab
 from tests.support.changing_site import ChangingSite, changing_site
@@ -111,6 +112,14 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, site: ChangingSite) -> Ite
 def bases(gateway: Served) -> Bases:
     """The knowledge bases of the gateway."""
     return Bases(gateway.url)
+
+
+@pytest.fixture(scope="session")
+@starts_process
+def chats(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chats]:
+    """A gateway with a model server, a base and an assistant."""
+    with running_chats(tmp_path_factory.mktemp("page-chats")) as found:
+        yield found
 
 
 @pytest.fixture

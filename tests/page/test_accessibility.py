@@ -7,9 +7,11 @@ from typing import Any, Final
 import pytest
 
 from tests.page.bases import Bases
+from tests.page.chats import Chats, ask
 from tests.page.conftest import OpenTab
 from tests.page.data import LARGE
 from tests.page.tab import NARROW, Tab
+from tests.support.fake_upstream import Behaviour, hang, responding, stream_of
 from tests.support.keyed_services import KeyedService
 from tests.support.servers import Served
 
@@ -152,6 +154,80 @@ def test_axe_finds_no_fault_while_a_base_is_loaded(open_tab: OpenTab, bases: Bas
     tab.page.get_by_role("status", name="Loading").wait_for()
 
     assert tab.faults() == []
+
+
+ASK_SCREENS: Final = ("empty", "reply", "passage", "running", "error", "base")
+
+
+def show_ask(tab: Tab, chats: Chats, screen: str) -> None:
+    """Show a screen of the area Ask in an open tab."""
+    tab.show("#/nowhere")
+    tab.see("There is no such area.")
+    tab.show(f"#/ask?base={chats.base}" if screen == "base" else "#/ask?model=rag/cook")
+    tab.page.locator("select:enabled").wait_for()
+    replies: dict[str, Behaviour] = {"running": hang, "error": responding(b"{}", "500 Internal Server Error")}
+    chats.reply(replies.get(screen, stream_of(MARKDOWN)))
+    if screen != "empty":
+        ask(tab)
+    if screen == "running":
+        tab.page.get_by_role("button", name="Stop").wait_for()
+    elif screen == "error":
+        tab.page.get_by_role("alert").wait_for()
+    elif screen != "empty":
+        tab.page.get_by_role("button", name="Open passage 1").first.wait_for()
+    if screen == "passage":
+        tab.page.get_by_role("button", name="Open passage 1").first.click()
+        tab.page.get_by_role("complementary", name="Passage").locator(".text").wait_for()
+
+
+def clear_ask(tab: Tab) -> None:
+    """Forget the questions of a tab."""
+    if tab.page.get_by_role("button", name="New chat").is_enabled():
+        tab.page.get_by_role("button", name="New chat").click()
+
+
+MARKDOWN: Final = """# Tea
+
+It is **brewed** in the *kitchen* [1], as https://tea.example/brewing says.
+
+- one
+  1. two with `code`
+- three
+
+> quoted
+
+```
+boil(water)
+```
+"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_fault_in_the_area_ask(open_tab: OpenTab, chats: Chats, scheme: str) -> None:
+    tab = open_tab(chats.url, color_scheme=scheme)
+    found = {}
+    for screen in ASK_SCREENS:
+        show_ask(tab, chats, screen)
+        found[screen] = tab.faults()
+        clear_ask(tab)
+
+    assert found == {screen: [] for screen in ASK_SCREENS}
+
+
+@pytest.mark.parametrize(("viewport", "size"), [(NARROW, "100%"), ({"width": 640, "height": 800}, "200%")])
+def test_the_area_ask_does_not_scroll_sideways(
+    open_tab: OpenTab, chats: Chats, viewport: dict[str, int], size: str
+) -> None:
+    tab = open_tab(chats.url, viewport=viewport)
+    tab.page.evaluate("size => { document.documentElement.style.fontSize = size; }", size)
+    wide = []
+    for screen in ASK_SCREENS:
+        show_ask(tab, chats, screen)
+        wide += [screen] if tab.overflows() else []
+        tab.page.keyboard.press("Escape")
+        clear_ask(tab)
+
+    assert wide == []
 
 
 def test_axe_finds_no_fault_in_the_sign_in(open_tab: OpenTab, keyed: KeyedService) -> None:

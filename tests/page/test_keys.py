@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from ragstore_gateway.commands.cli import main
 from tests.page.bases import Bases
+from tests.page.chats import ask
 from tests.page.conftest import OpenTab
 from tests.page.data import LARGE
 from tests.page.tab import Tab
@@ -180,7 +181,7 @@ def test_no_control_of_a_base_leads_to_a_403(
     sign_in(tab, keyed_gateway.keys[role])
     tab.page.get_by_role("link", name="Knowledge bases").first.wait_for()
     below = ("", "/documents/tea.txt?chunk=1", "/try", "/settings", "/sources", "/versions")
-    for path in ("#/bases", "#/bases/new", *(f"#/bases/{keyed_base}{each}" for each in below)):
+    for path in ("#/ask", "#/bases", "#/bases/new", *(f"#/bases/{keyed_base}{each}" for each in below)):
         tab.show(path)
         tab.page.wait_for_timeout(700)
         enabled = tab.page.locator("main button:enabled")
@@ -212,11 +213,47 @@ def test_a_reader_of_a_base_sees_the_chunks_and_the_roles_that_it_lacks(
     assert tab.page.get_by_label("Chunk size").is_disabled()
 
 
-def test_a_key_with_patterns_sees_its_bases_only(
+def test_a_reader_sees_the_passages_of_a_reply_with_the_opened_one_marked(
     open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str
 ) -> None:
     tab = open_tab(keyed_gateway.served.url)
+    sign_in(tab, keyed_gateway.keys["reader"])
+    tab.show(f"#/ask?base={keyed_base}")
+    ask(tab, "How is tea brewed?")
+    tab.page.get_by_role("button", name="Open passage 2").click()
+    panel = tab.page.get_by_role("complementary", name="Passage")
+    panel.get_by_text("The whole text needs the role writer.").wait_for()
+    passage = tab.page.get_by_role("article").locator(".passage").nth(1).inner_text()
+
+    assert panel.locator("mark").inner_text() == passage
+    assert panel.locator(".beside-passage").count() > 1
+    assert FORBIDDEN not in tab.statuses
+    assert not [each for each in tab.requests if "/texts/" in each]
+
+
+def test_the_questions_of_a_caller_end_with_the_sign_out(
+    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str
+) -> None:
+    tab = open_tab(keyed_gateway.served.url)
+    sign_in(tab, keyed_gateway.keys["writer"])
+    tab.show(f"#/ask?base={keyed_base}")
+    ask(tab, "How is tea brewed?")
+    tab.page.get_by_role("button", name="Open passage 1").wait_for()
+    tab.page.get_by_role("button", name="Sign out").click()
     sign_in(tab, keyed_gateway.keys["team"])
+    tab.show("#/ask")
+    tab.see("Ask a question")
+
+    assert tab.page.get_by_role("article").count() == 0
+    assert [each for each in tab.page.locator("option").all_inner_texts() if "Private" in each] == []
+
+
+def test_a_key_with_patterns_sees_its_bases_only(
+    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str
+) -> None:
+    tab = open_tab(keyed_gateway.served.url, "#/bases")
+    sign_in(tab, keyed_gateway.keys["team"])
+    tab.show("#/bases")
     tab.see("team tea")
     assert "Private base" not in tab.text()
     tab.show(f"#/bases/{keyed_base}")

@@ -8,8 +8,10 @@ from typing import Final
 import pytest
 
 from tests.page.bases import Bases
+from tests.page.chats import Chats, ask
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
+from tests.support.fake_upstream import stream_of
 from tests.support.pages import ROOT
 from tests.support.servers import Served
 
@@ -46,6 +48,15 @@ def show(tab: Tab, name: str) -> None:
         tab.see("embedded again")
 
 
+def taken(tab: Tab, name: str) -> None:
+    """Take a picture, which the documentation must have."""
+    picture = tab.page.screenshot()
+    if WRITES:
+        FOLDER.mkdir(exist_ok=True)
+        (FOLDER / f"{name}.png").write_bytes(picture)
+    assert (FOLDER / f"{name}.png").exists()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", SCREENS)
 def test_each_screenshot_of_the_page_can_be_taken(
@@ -62,9 +73,41 @@ def test_each_screenshot_of_the_page_can_be_taken(
     else:
         tab.see(text)
     show(tab, name)
-    picture = tab.page.screenshot()
+    taken(tab, f"{name}-{scheme}")
 
-    if WRITES:
-        FOLDER.mkdir(exist_ok=True)
-        (FOLDER / f"{name}-{scheme}.png").write_bytes(picture)
-    assert (FOLDER / f"{name}-{scheme}.png").exists()
+
+QUESTION: Final = "What is done if the heating of a whole building fails in winter?"
+
+REPLY: Final = """The **on-call engineer** is called at once, on any day and hour, and is on site in four hours [1].
+
+If the heating cannot be restored within 24 hours [1]:
+
+- the building manager hands out electric heaters, two to a flat;
+- the electricity is refunded at 6 euros per heater and day;
+- a notice in the stairwell names the cause and the end of the repair."""
+
+
+@pytest.fixture(scope="module")
+def handbook(chats: Chats) -> Chats:
+    """The gateway with a model server, and an assistant that searches the handbook."""
+    content = (ROOT / "examples/handbook/handbook.md").read_bytes()
+    base = chats.bases.create("House handbook", maxResults=3, chunkStrategy="markdown")
+    chats.bases.send(base, "handbook.md", content, "text/markdown")
+    chats.bases.complete(base)
+    chats.assistant("caretaker", "House handbook")
+    return chats
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_screenshot_of_a_reply_can_be_taken(open_tab: OpenTab, handbook: Chats, scheme: str) -> None:
+    handbook.reply(stream_of(REPLY))
+    viewport = {"width": 1180, "height": 720}
+    tab = open_tab(handbook.url, "#/ask?model=rag/caretaker", color_scheme=scheme, viewport=viewport)
+    ask(tab, QUESTION)
+    tab.page.get_by_role("button", name="Passage 1: ").first.click()
+    tab.page.get_by_role("link", name="Open in Knowledge bases").wait_for()
+    tab.page.locator(".panel .text").wait_for()
+    tab.page.locator(".turns").evaluate("turns => { turns.scrollTop = 0; }")
+    # The passage is scrolled into view a frame later.
+    tab.page.wait_for_timeout(300)
+    taken(tab, f"ask-{scheme}")

@@ -19,6 +19,7 @@ from ragstore_gateway.api.request_variables import SESSION_HEADER
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.calls import Call, completion_call, upstream_target
 from ragstore_gateway.chat.model_calls import ListModels, model_call
+from ragstore_gateway.chat.shown_passage import HEADER as PASSAGES_HEADER
 from ragstore_gateway.conversations.conversation_id import HEADER
 from ragstore_gateway.errors import (
     AuditUnavailable,
@@ -74,6 +75,15 @@ _COMPLETION: Final[dict[str, Any]] = {
             "description": (
                 "Session, the value of `{session_id}` in filters. In its place, the body may have `session_id` or "
                 "`metadata.session_id`. It is ignored with `RAGSTORE_GATEWAY_SESSION_FROM=key`."
+            ),
+        },
+        {
+            "name": PASSAGES_HEADER,
+            "in": "header",
+            "schema": {"type": "boolean"},
+            "description": (
+                "With `true`, the response of a `rag/` model has the passages of its prompt: `passages` of the object "
+                "`rag`, or of the last delta of a stream."
             ),
         },
     ],

@@ -23,7 +23,9 @@ class ShownPassage(Struct, frozen=True, omit_defaults=True):
         number: its number, which the reply cites.
         id: its id; empty for the response of an HTTP call, which has neither a text nor a score here.
         base: name of its knowledge base, or of the HTTP call.
+        base_id: id of its knowledge base; empty for an HTTP call.
         document: id of its document.
+        document_name: name of its document in the knowledge base; empty for a record of others.
         start: where it begins in the text of the document, in characters.
         end: where it ends.
         score: its relevance.
@@ -32,9 +34,11 @@ class ShownPassage(Struct, frozen=True, omit_defaults=True):
     number: int
     title: str
     base: str
+    base_id: str = ""
     url: str = ""
     id: str = ""
     document: str = ""
+    document_name: str = ""
     page: int | UnsetType = UNSET
     start: int | UnsetType = UNSET
     end: int | UnsetType = UNSET
@@ -71,9 +75,11 @@ def _shown(passage: PromptPassage) -> ShownPassage:
         passage.number,
         passage.title,
         passage.collection or "",
+        passage.base_id,
         passage.url,
         passage.id,
         str(passage.metadata.get("document_id", "")),
+        str(passage.metadata.get("document_name", "")),
         _number(passage, "page_number"),
         _number(passage, "char_start"),
         _number(passage, "char_end"),

@@ -67,7 +67,11 @@ class Found:
 
     def address(self, base: str, passage_id: str) -> str:
         """The path of the gateway that shows a passage of a base."""
-        return passage_path(self.results[base].query.base.id, passage_id)
+        return passage_path(self.base_id(base), passage_id)
+
+    def base_id(self, base: str) -> str:
+        """The id of a base that was searched."""
+        return self.results[base].query.base.id
 
 
 def found_by(

@@ -31,6 +31,7 @@ def prompt_passage(
     number: int,
     *,
     address: str,
+    base_id: str = "",
     index: int = 0,
     is_response: bool = False,
     is_further: bool = False,
@@ -41,6 +42,7 @@ def prompt_passage(
         passage: a passage of a named base.
         number: its number in the prompt.
         address: the address of the gateway that shows it; empty for none.
+        base_id: id of its base; empty for the response of an HTTP call.
         index: its place among the passages of its base, from 1; 0 if the base has no others.
         is_response: whether it is the response of an HTTP call.
         is_further: whether a better passage has its number.
@@ -57,20 +59,22 @@ def prompt_passage(
         tokens=context.estimate_tokens(passage.text),
         collection=passage.base,
         title=name.title,
+        base_id=base_id,
         url=name.url or address,
         is_response=is_response,
         is_further=is_further,
     )
 
 
-def named(passage: context.ContextPassage, *, address: str, is_further: bool = False) -> PromptPassage:
+def named(passage: context.ContextPassage, *, address: str, base_id: str, is_further: bool = False) -> PromptPassage:
     """A passage of a prompt with numbered sources, with its title and its address.
 
     Args:
         passage: the passage as the library has selected it.
         address: the address of the gateway that shows it.
+        base_id: id of its base.
         is_further: whether a better passage has its number.
     """
     name = SourceName.of(passage.metadata, passage.citation)
     fields = {field: getattr(passage, field) for field in passage.__struct_fields__}
-    return PromptPassage(**fields, title=name.title, url=name.url or address, is_further=is_further)
+    return PromptPassage(**fields, title=name.title, base_id=base_id, url=name.url or address, is_further=is_further)

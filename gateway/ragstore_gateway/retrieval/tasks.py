@@ -235,7 +235,8 @@ class TaskRetrieval:
             for each in sources.numbered:
                 base = each.collection or ""
                 is_further = (base, each.id) in sources.further
-                passages.append(named(each, address=found.address(base, each.id), is_further=is_further))
+                address, base_id = found.address(base, each.id), found.base_id(base)
+                passages.append(named(each, address=address, base_id=base_id, is_further=is_further))
             text = ""
             context = style.context(passages)
         else:
@@ -309,6 +310,13 @@ def _under_headings(used: Sequence[Passage], found: Found, first: int) -> list[P
         counts[each.base] = counts.get(each.base, 0) + 1
         address = found.address(each.base, each.id)
         passages.append(
-            prompt_passage(each, number, address=address, index=counts[each.base], is_further=each is not best[number])
+            prompt_passage(
+                each,
+                number,
+                address=address,
+                base_id=found.base_id(each.base),
+                index=counts[each.base],
+                is_further=each is not best[number],
+            )
         )
     return passages

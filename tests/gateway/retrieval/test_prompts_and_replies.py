@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from openai import OpenAI
@@ -150,6 +151,28 @@ def test_the_sdk_gets_the_passages_of_a_prompt(assistant_gateway: Assisted, sdk:
         message = stream.get_final_completion().choices[0].message
     assistant_gateway.upstream.off("m")
     assert (message.model_extra or {})["passages"] == passages
+
+
+@pytest.mark.parametrize("style", ["context", "sources"])
+def test_a_shown_passage_names_the_base_and_the_document_by_which_the_text_is_read(
+    assistant_gateway: Assisted, style: str
+) -> None:
+    text = "\U0001f600 Kettles of the shop are blue.\n\nTea is brewed in each of them."
+    path = assistant_gateway.base(f"opening-{style}", {"shelf/blue pots.txt": text}, minScore=0)
+    assistant_gateway.assistant(f"opening-{style}", workflow=[f"opening-{style}"], promptStyle=style)
+    response = assistant_gateway.call(
+        "ann",
+        "POST",
+        "/v1/chat/completions",
+        json={"model": f"rag/opening-{style}", "messages": MESSAGES},
+        headers={"X-RAG-Passages": "true"},
+    )
+    (passage,) = response.json()["rag"]["passages"]
+    assert f"/ragstore/rags/{passage['base_id']}" == path
+    assert passage["document_name"] == "shelf/blue pots.txt"
+    name = quote(passage["document_name"], safe="")
+    kept = assistant_gateway.call("root", "GET", f"{path}/texts/{name}").json()["text"]
+    assert kept[passage["start"] : passage["end"]] == passage["text"] == text
 
 
 def test_the_response_of_an_http_call_is_no_text_of_a_passage(assistant_gateway: Assisted) -> None:

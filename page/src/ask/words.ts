@@ -1,0 +1,55 @@
+/** The words of the area Ask. They are loaded with the area. */
+import { formatted, words } from "../words";
+
+type Pair = readonly [string, string];
+
+const many = words.withNumber;
+
+export const say = {
+  target: "Model or knowledge base",
+  models: "Models",
+  basesOnly: "Knowledge bases: passages only",
+  noUpstream: "This gateway has no model server: a question finds passages, and gets no reply.",
+  noTarget: ["There is nothing to ask", "A question needs a knowledge base with documents."] as Pair,
+  nothingAsked: ["Ask a question", "The reply cites its passages, and all passages of the prompt are listed below it. Questions and replies stay in this tab."] as Pair,
+  conversation: "Conversation",
+  newChat: "New chat",
+  question: "Question",
+  questionHint: "Enter asks, Shift and Enter begin a new line.",
+  ask: "Ask",
+  stop: "Stop",
+  askedOf: (name: string): string => `Question to ${name}`,
+  reply: "Reply",
+  waiting: "Waiting for the reply",
+  searching: "Searching",
+  stopped: "Stopped. The passages come with the end of a reply, so that there are none.",
+  tooLong: "The reply ends here because it reached the maximum length of the model.",
+  cut: ["The reply was cut", "The connection ended before the end of the reply."] as Pair,
+  noText: "The model replied without a text.",
+  copy: "Copy reply",
+  cites: (number: number, title: string): string => `Passage ${formatted(number)}: ${title}`,
+  passages: (count: number): string => many(count, "passage"),
+  inPrompt: (count: number): string => `${many(count, "passage")} in the prompt`,
+  noPassages: "No passage was in the prompt.",
+  reasons: {
+    no_match: "No passage fits the question.",
+    no_sources: "The model searches no knowledge base with documents.",
+    short_question: "The message is too short to be searched for.",
+    no_question: "There was no question.",
+    task: "The message is a task of a chat client, and was not searched for.",
+    disabled: "Retrieval is switched off for this model.",
+    failed: "The knowledge bases could not be searched.",
+    timeout: "The knowledge bases were not searched in time.",
+  } as Record<string, string>,
+  open: (number: number): string => `Open passage ${formatted(number)}`,
+  page: (number: number): string => `page ${formatted(number)}`,
+  scale: "Relevance, (1 + cosine) / 2: 1 is the same direction, 0.5 is unrelated",
+  ofCall: "This is the response of an HTTP call. Its text is in the prompt only.",
+  beside: "Passage",
+  wholeDocument: "Open in Knowledge bases",
+  webAddress: "Web address",
+  passagesOnly: "The whole text needs the role writer. These are the passages of the reply.",
+  changed: "The document has changed since the reply. These are the passages that the model got.",
+  gone: "The text of the document cannot be read. These are the passages that the model got.",
+  noDocument: "The passage is a record of a collection, without a document in the gateway.",
+};
