@@ -4,7 +4,7 @@
     KnowledgeBase, Source, Assistant, Task         configurations
     TextDocument, FileDocument, PageDocument       documents to ingest
 
-The errors are those of `ragstore_client`. Chats use OpenAI's SDKs, with the gateway as their base URL.
+`ragstore_client` has the errors. Chats use OpenAI's SDKs, with the gateway as their base URL.
 
 Modules are loaded on first use.
 """

@@ -18,7 +18,6 @@ class AsyncConfigurations(Generic[ConfigurationT]):
 
     Args:
         sender: sends the calls.
-        kind: the kind.
     """
 
     def __init__(self, sender: CallSender, kind: Kind[ConfigurationT]) -> None:

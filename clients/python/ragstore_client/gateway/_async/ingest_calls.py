@@ -167,7 +167,6 @@ class IngestCalls(CallSender):
         Args:
             base: the knowledge base.
             name: name of the document. A document of this name is replaced.
-            text: the text.
             media_type: media type; `text/markdown` for a text whose headings are marked.
             metadata: metadata of its chunks beside the gateway's keys.
             **options: see `CallOptions`.

@@ -19,7 +19,6 @@ class Configurations(Generic[ConfigurationT]):
 
     Args:
         sender: sends the calls.
-        kind: the kind.
     """
 
     def __init__(self, sender: CallSender, kind: Kind[ConfigurationT]) -> None:

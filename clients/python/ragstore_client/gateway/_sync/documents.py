@@ -166,7 +166,6 @@ class DocumentCalls(CallSender):
 
         Args:
             base: the knowledge base.
-            question: the question.
             max_results: maximum number of passages; the base's own when None.
             min_score: minimum relevance, 0 to 1; the base's own when None.
             where: a filter by metadata.
