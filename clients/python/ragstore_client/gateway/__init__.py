@@ -64,6 +64,12 @@ if TYPE_CHECKING:
         DocumentsReport,
         IngestedDocument,
     )
+    from ragstore_client.gateway._sources import (
+        AcceptedRun,
+        AuditEntry,
+        SourceFile,
+        SourceRun,
+    )
     from ragstore_client.gateway._sync.client import GatewayClient
     from ragstore_client.gateway._sync.configurations import Configurations
 
@@ -119,6 +125,12 @@ _LAZY = {
         "DocumentsReport",
         "IngestedDocument",
     ),
+    "ragstore_client.gateway._sources": (
+        "AcceptedRun",
+        "AuditEntry",
+        "SourceFile",
+        "SourceRun",
+    ),
     "ragstore_client.gateway._sync.client": ("GatewayClient",),
     "ragstore_client.gateway._sync.configurations": ("Configurations",),
 }
@@ -126,11 +138,13 @@ _MODULES = {name: module for module, names in _LAZY.items() for name in names}
 
 __all__ = [
     "MEDIA_TYPES",
+    "AcceptedRun",
     "Access",
     "AccessLimits",
     "Assistant",
     "AsyncConfigurations",
     "AsyncGatewayClient",
+    "AuditEntry",
     "BaseLike",
     "ConfigurationVersion",
     "Configurations",
@@ -158,6 +172,8 @@ __all__ = [
     "RagDefaults",
     "Rerank",
     "Source",
+    "SourceFile",
+    "SourceRun",
     "SourceSettings",
     "Stored",
     "Task",

@@ -20,6 +20,7 @@ from ragstore_client.gateway import _calls as calls
 from ragstore_client.gateway._async.configurations import AsyncConfigurations
 from ragstore_client.gateway._async.documents import DocumentCalls
 from ragstore_client.gateway._async.ingest_calls import IngestCalls
+from ragstore_client.gateway._async.sources import SourceCalls
 from ragstore_client.gateway._configurations import Assistant, KnowledgeBase
 from ragstore_client.gateway._models import Access
 
@@ -28,7 +29,7 @@ T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8090"
 
 
-class AsyncGatewayClient(DocumentCalls, IngestCalls):
+class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls):
     """A typed client of a ragstore-gateway, for asyncio. Tasks of one event loop may share it.
 
     Every call raises the errors of `ragstore_client`: `ProblemError` (`NotFound`, `Conflict`, ...) with its stable

@@ -23,13 +23,14 @@ from ragstore_client.gateway._models import Access
 from ragstore_client.gateway._sync.configurations import Configurations
 from ragstore_client.gateway._sync.documents import DocumentCalls
 from ragstore_client.gateway._sync.ingest_calls import IngestCalls
+from ragstore_client.gateway._sync.sources import SourceCalls
 
 T = TypeVar("T")
 
 DEFAULT_URL = "http://127.0.0.1:8090"
 
 
-class GatewayClient(DocumentCalls, IngestCalls):
+class GatewayClient(DocumentCalls, IngestCalls, SourceCalls):
     """A typed client of a ragstore-gateway. Threads may share it.
 
     Every call raises the errors of `ragstore_client`: `ProblemError` (`NotFound`, `Conflict`, ...) with its stable
