@@ -1,12 +1,12 @@
 """Generate the synchronous Python client from the asynchronous one.
 
-    python scripts/generate_sync_client.py            write clients/python/ragstore_client/_sync
+    python scripts/generate_sync_client.py            write the folders _sync of clients/python/ragstore_client
     python scripts/generate_sync_client.py --check    fail when the committed files differ
 
-Every module of `_async` except `runtime` becomes a module of `_sync`: `async` and `await` are removed, names are
-replaced according to `NAMES` (also in docstrings and comments), whole passages according to `PASSAGES`, and ruff sorts
-the imports and formats the result. `runtime` is written by hand on both sides: it contains the code that a replacement
-of words cannot produce, such as the deadline while a body is read.
+Every module of a folder `_async` except `runtime` becomes a module of the folder `_sync` beside it: `async` and `await`
+are removed, names are replaced according to `NAMES` (also in docstrings and comments), whole passages according to
+`PASSAGES`, and ruff sorts the imports and formats the result. `runtime` is written by hand on both sides: it contains
+the code that a replacement of words cannot produce, such as the deadline while a body is read.
 
 The package `unasync` is not used. It also replaces words, with a table that has to be supplied for the names used here
 (its default turns `AsyncClient` into `SyncClient`). It does not change comments and docstrings and cannot check for
@@ -26,7 +26,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "clients/python/ragstore_client"
-SOURCE, TARGET = PACKAGE / "_async", PACKAGE / "_sync"
+FOLDERS = [(parent / "_async", parent / "_sync") for parent in (PACKAGE, PACKAGE / "gateway")]
+"""Each folder of asynchronous modules, and the folder of the generated ones."""
+
 HAND_WRITTEN = {"__init__.py", "runtime.py"}
 
 DROPPED = {"async", "await"}
@@ -52,6 +54,9 @@ PASSAGES = {
         "            The body must be complete within this time after the attempt began, or after those steps if\n"
         "            later. An `httpx.Timeout` limits the steps one by one; None limits none."
     ),
+    "A typed client of a ragstore-gateway, for asyncio. Tasks of one event loop may share it.": (
+        "A typed client of a ragstore-gateway. Threads may share it."
+    ),
     "any iterable, or asynchronous iterable, of documents.": "any iterable of documents.",
 }
 """Documentation that applies to one client only. Each passage must occur in the source."""
@@ -59,11 +64,12 @@ PASSAGES = {
 _NAME = re.compile(r"\b(_async|__aenter__|__aexit__|aclose|__aiter__|__anext__|anext|Async(?=[A-Z])\w+)\b")
 
 
-def generate(path: Path) -> str:
+def generate(path: Path, target: Path) -> str:
     """Generate one module.
 
     Args:
-        path: a module of `_async`.
+        path: a module of a folder `_async`.
+        target: the folder of the generated module.
 
     Returns:
         The source of its synchronous counterpart.
@@ -82,7 +88,7 @@ def generate(path: Path) -> str:
         line = lines[row - 1]
         lines[row - 1] = line[:start] + line[end:]
     header = f"# Generated from _async/{path.name} by scripts/generate_sync_client.py: do not edit.\n"
-    return _ruff(header + _NAME.sub(_replacement, "".join(lines)), TARGET / path.name)
+    return _ruff(header + _NAME.sub(_replacement, "".join(lines)), target / path.name)
 
 
 def _replacement(match: re.Match[str]) -> str:
@@ -91,8 +97,9 @@ def _replacement(match: re.Match[str]) -> str:
 
 
 def _ruff(source: str, path: Path) -> str:
-    # UP028 replaces a loop that yields by `yield from`, which an asynchronous generator cannot contain.
-    fix = ["check", "--quiet", "--select", "I,UP028", "--fix", "--unsafe-fixes"]
+    # UP028 replaces a loop that yields by `yield from`, which an asynchronous generator cannot contain, and C416 a
+    # comprehension by `list`, which takes no asynchronous iterator.
+    fix = ["check", "--quiet", "--select", "C416,I,UP028", "--fix", "--unsafe-fixes"]
     for command in (fix, ["format", "--quiet"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"]
         source = subprocess.run(ruff, input=source, capture_output=True, text=True, check=True, cwd=ROOT).stdout
@@ -104,23 +111,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Generate the synchronous Python client.")
     parser.add_argument("--check", action="store_true", help="fail when the committed files differ")
     check: bool = parser.parse_args().check
-    sources = [path for path in sorted(SOURCE.glob("*.py")) if path.name not in HAND_WRITTEN]
-    texts = [path.read_text() for path in sources]
+    texts = [path.read_text() for source, _ in FOLDERS for path in _modules(source)]
     if unused := [passage for passage in PASSAGES if not any(passage in text for text in texts)]:
-        sys.exit(f"not in {SOURCE}: {unused}")
-    generated = {path.name: generate(path) for path in sources}
-    present = {path.name for path in TARGET.glob("*.py")} - HAND_WRITTEN
+        sys.exit(f"in no folder _async: {unused}")
+    for source, target in FOLDERS:
+        _write(source, target, check=check)
+
+
+def _modules(source: Path) -> list[Path]:
+    return [path for path in sorted(source.glob("*.py")) if path.name not in HAND_WRITTEN]
+
+
+def _write(source: Path, target: Path, *, check: bool) -> None:
+    """Write the modules of a folder, or compare them with the committed ones."""
+    generated = {path.name: generate(path, target) for path in _modules(source)}
+    present = {path.name for path in target.glob("*.py")} - HAND_WRITTEN
     for name in sorted(present - generated.keys()):
         if check:
-            sys.exit(f"{TARGET / name} has no counterpart in _async: make generate")
-        (TARGET / name).unlink()
-    for name, source in generated.items():
-        path = TARGET / name
+            sys.exit(f"{target / name} has no counterpart in _async: make generate")
+        (target / name).unlink()
+    for name, text in generated.items():
+        path = target / name
         old = path.read_text() if path.exists() else ""
         if not check:
-            path.write_text(source)
-        elif old != source:
-            diff = difflib.unified_diff(old.splitlines(True), source.splitlines(True), f"{name}, committed", name)
+            path.write_text(text)
+        elif old != text:
+            diff = difflib.unified_diff(old.splitlines(True), text.splitlines(True), f"{name}, committed", name)
             sys.exit("".join(diff) + "the synchronous client is out of date: make generate")
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ragstore_client import AsyncClient, Client
+from ragstore_client.gateway import AsyncConfigurations, AsyncGatewayClient
 
 T = TypeVar("T")
 
@@ -15,24 +16,30 @@ ClientFactory = Callable[..., Client]
 
 
 class BlockingAsyncClient:
-    """`AsyncClient` with methods that block."""
+    """`AsyncClient`, or `AsyncGatewayClient`, with methods that block."""
 
-    def __init__(self, url: str, **options: object) -> None:
+    def __init__(
+        self, url: str, kind: type[AsyncClient] | type[AsyncGatewayClient] = AsyncClient, /, **options: object
+    ) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        self._client = self._run(self._new_client(url, options))
+        self._client: AsyncClient | AsyncGatewayClient | AsyncConfigurations[Any]
+        self._client = self._run(self._new_client(kind, url, options))
         self._owns_loop = True
 
     def with_options(self, **options: object) -> BlockingAsyncClient:
+        return self._beside(self._client.with_options(**options))  # type: ignore[union-attr, arg-type]  # a client, with the test's own options
+
+    def _beside(self, client: AsyncClient | AsyncGatewayClient | AsyncConfigurations[Any]) -> BlockingAsyncClient:
         other = object.__new__(BlockingAsyncClient)
-        other._loop, other._thread = self._loop, self._thread
-        other._client = self._client.with_options(**options)  # type: ignore[arg-type]  # the test's own options
-        other._owns_loop = False
+        other._loop, other._thread, other._client, other._owns_loop = self._loop, self._thread, client, False
         return other
 
-    def __getattr__(self, name: str) -> Callable[..., object]:
+    def __getattr__(self, name: str) -> Callable[..., object] | BlockingAsyncClient:
         method = getattr(self._client, name)
+        if isinstance(method, AsyncConfigurations):
+            return self._beside(method)
 
         def call(*args: object, **named: object) -> object:
             result = method(*args, **named)
@@ -41,15 +48,17 @@ class BlockingAsyncClient:
         return call
 
     def close(self) -> None:
-        self._run(self._client.aclose())
+        self._run(self._client.aclose())  # type: ignore[union-attr]  # a client
         if not self._owns_loop:
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    async def _new_client(self, url: str, options: dict[str, object]) -> AsyncClient:
-        return AsyncClient(url, **options)  # type: ignore[arg-type]  # the test's own options
+    async def _new_client(
+        self, kind: type[AsyncClient] | type[AsyncGatewayClient], url: str, options: dict[str, object]
+    ) -> AsyncClient | AsyncGatewayClient:
+        return kind(url, **options)  # type: ignore[arg-type]  # the test's own options
 
     def _run(self, coroutine: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

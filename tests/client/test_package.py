@@ -59,6 +59,19 @@ def test_the_retriever_loads_retrieval_from_plain_chroma_only_when_it_is_used() 
 
 
 @pytest.mark.process
+def test_importing_the_client_loads_nothing_of_the_gateways_client() -> None:
+    assert not {name for name in loaded("import ragstore_client") if name.startswith("ragstore_client.gateway")}
+    more = loaded("import ragstore_client.gateway") - loaded("import ragstore_client")
+    assert more == {"ragstore_client.gateway"}
+
+
+@pytest.mark.process
+def test_using_everything_of_the_gateways_client_loads_nothing_heavy() -> None:
+    everything = "import ragstore_client.gateway as g\nfor name in g.__all__: getattr(g, name)"
+    assert loaded(everything).isdisjoint(HEAVY)
+
+
+@pytest.mark.process
 def test_importing_the_context_library_loads_none_of_its_steps() -> None:
     more = loaded("import ragstore_client.context") - loaded("import ragstore_client")
     assert more == {"ragstore_client.context"}

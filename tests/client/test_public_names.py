@@ -12,6 +12,7 @@ import pytest
 
 import ragstore_client
 import ragstore_client.context
+import ragstore_client.gateway
 import ragstore_client.integrations.langchain
 import ragstore_client.integrations.langgraph
 import ragstore_client.integrations.llamaindex
@@ -20,6 +21,7 @@ from ragstore_client import Client, NewDocument
 MODULES = (
     ragstore_client,
     ragstore_client.context,
+    ragstore_client.gateway,
     ragstore_client.integrations.langchain,
     ragstore_client.integrations.langgraph,
     ragstore_client.integrations.llamaindex,

@@ -15,7 +15,11 @@ pytestmark = pytest.mark.process
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "clients/python/ragstore_client"
 SCRIPT = ROOT / "scripts/generate_sync_client.py"
-GENERATED = sorted({path.name for path in (PACKAGE / "_sync").glob("*.py")} - {"__init__.py", "runtime.py"})
+GENERATED = [
+    path
+    for path in sorted([*PACKAGE.glob("_sync/*.py"), *PACKAGE.glob("gateway/_sync/*.py")])
+    if path.name not in {"__init__.py", "runtime.py"}
+]
 
 
 def run(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -25,7 +29,7 @@ def run(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of what the generator reads and writes."""
-    for path in (SCRIPT, ROOT / "pyproject.toml", *PACKAGE.glob("_*sync/*.py")):
+    for path in (SCRIPT, ROOT / "pyproject.toml", *PACKAGE.rglob("_*sync/*.py")):
         to = tmp_path / path.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, to)
@@ -37,10 +41,10 @@ def test_the_committed_modules_are_what_the_generator_makes() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("edited", ["_sync/documents.py", "_async/documents.py"])
+@pytest.mark.parametrize("edited", ["_sync/documents.py", "_async/documents.py", "gateway/_sync/client.py"])
 def test_an_edited_module_fails_the_check_and_is_generated_again(copy: Path, edited: str) -> None:
     script, module = (copy / path.relative_to(ROOT) for path in (SCRIPT, PACKAGE / edited))
-    module.write_text(module.read_text().replace("Delete documents.", "Delete some documents."))
+    module.write_text(module.read_text().replace('"""The ', '"""Some ').replace("Delete documents.", "Delete some."))
     done = run(script, "--check")
     assert done.returncode == 1
     assert "the synchronous client is out of date: make generate" in done.stderr
@@ -56,10 +60,10 @@ def test_a_module_without_an_asynchronous_counterpart_fails_the_check(copy: Path
     assert not module.exists()
 
 
-@pytest.mark.parametrize("name", GENERATED)
-def test_a_generated_module_says_so_and_has_nothing_asynchronous(name: str) -> None:
-    source = (PACKAGE / "_sync" / name).read_text()
-    assert source.startswith(f"# Generated from _async/{name} by scripts/generate_sync_client.py: do not edit.\n")
+@pytest.mark.parametrize("path", GENERATED, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_generated_module_says_so_and_has_nothing_asynchronous(path: Path) -> None:
+    source = path.read_text()
+    assert source.startswith(f"# Generated from _async/{path.name} by scripts/generate_sync_client.py: do not edit.\n")
     assert "async" not in source.lower().replace("_async/", "")
     assert "await" not in source
     asynchronous = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)

@@ -17,6 +17,7 @@ from aiohttp import web
 from click.testing import CliRunner, Result
 
 from ragstore_gateway.commands.cli import main
+from tests.client.fake_servers import LocalServer, Response
 from tests.gateway.extraction import documents
 from tests.support.fake_gateways import found_base
 from tests.support.fake_providers import Received, fake_provider, json_response, vectors_of
@@ -159,6 +160,13 @@ def test_a_gateway_that_cannot_be_reached_is_one_line_with_the_next_step(words: 
     ended = run(f"http://127.0.0.1:{free_port()}", *words)
     assert (ended.exit_code, ended.stderr.count("\n")) == (1, 1)
     assert "cannot be reached: start it with `ragstore-gateway serve`, or set --url" in ended.stderr
+
+
+def test_a_request_whose_connection_was_lost_is_sent_again() -> None:
+    responses = iter([Response(drop=True), Response(body=[])])
+    with LocalServer(lambda _: next(responses)) as server:
+        assert done(server.url, "kb", "list") == ""
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize(

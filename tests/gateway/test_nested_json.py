@@ -5,13 +5,12 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import httpx
 import pytest
 from click.testing import CliRunner
 
 from ragstore_gateway.commands.cli import main
-from ragstore_gateway.commands.gateway_client.connection import GatewayFailed, decoded, problem
 from ragstore_gateway.commands.kb import archive
+from tests.client.fake_servers import LocalServer, Response
 from tests.support.nested import NESTED
 
 HEADER = archive.line(archive.Header({"name": "tea"}))
@@ -58,8 +57,9 @@ def test_a_file_of_a_ledger_is_rejected_with_its_line(tmp_path: Path) -> None:
     assert (run.exit_code, run.output) == (1, "Error: Line 1 is not an entry of an audit ledger\n")
 
 
-def test_a_response_is_not_one_of_a_gateway() -> None:
-    response = httpx.Response(200, content=NESTED)
-    assert problem(response).detail == ""
-    with pytest.raises(GatewayFailed, match="is it a ragstore-gateway"):
-        decoded(response, dict[str, object])
+@pytest.mark.parametrize("status", [200, 500])
+def test_a_response_is_not_one_of_a_gateway(status: int) -> None:
+    with LocalServer(lambda _: Response(status, NESTED)) as server:
+        run = CliRunner().invoke(main, ["kb", "list", "--url", server.url])
+    assert (run.exit_code, run.stderr.count("\n")) == (1, 1)
+    assert "is it a ragstore-gateway" in run.stderr

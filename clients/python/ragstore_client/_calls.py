@@ -8,15 +8,14 @@ A filter is sent in a body, never in a URL: it contains metadata values, and URL
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from urllib.parse import quote
 
 import msgspec
 
 from ragstore_client import _models as models
 from ragstore_client._binary_responses import ACCEPT, decode_documents, decode_results
-from ragstore_client._call import Call
+from ragstore_client._call import Call, path_segment, query_params
 from ragstore_client._exceptions import InvalidInput, NotFound
-from ragstore_client._json import encode, to_builtins, to_strings, to_text
+from ragstore_client._json import drop_none, encode, to_builtins, to_strings, to_text
 from ragstore_client._models import Distance, Embedding, Metadata, NewDocument, NewDocumentLike, Strings, Where
 from ragstore_client._responses import decode_text, json_decoder
 from ragstore_client._vectors import dimension_of, encode_vector
@@ -45,7 +44,7 @@ class DocumentFilter(msgspec.Struct, frozen=True, kw_only=True):
     def to_body(self) -> dict[str, object]:
         """The members of the request's body."""
         where, where_document = self.where, self.where_document
-        return _drop_none(
+        return drop_none(
             where=None if where is None else to_builtins(where, "$.where"),
             where_document=None if where_document is None else to_builtins(where_document, "$.where_document"),
             ids=None if self.ids is None else to_strings(self.ids, "ids"),
@@ -71,7 +70,7 @@ class SimilaritySearch(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_body(self) -> dict[str, object]:
         """The members of the request's body."""
-        return _drop_none(
+        return drop_none(
             query_embedding=encode_vector(self.embedding),
             top_k=self.top_k,
             max_distance=self.max_distance,
@@ -93,7 +92,7 @@ def create_collection(
     hnsw: models.HnswParameters | None,
 ) -> Call[models.CollectionCreated]:
     """`POST /collections`."""
-    body = _drop_none(
+    body = drop_none(
         name=name,
         metadata=None if metadata is None else to_builtins(metadata, "$.metadata"),
         embedding_provider=embedding_provider,
@@ -108,7 +107,7 @@ def create_collection(
 
 def list_collections(*, limit: int | None, offset: int | None, counts: bool = True) -> Call[models.CollectionPage]:
     """`GET /collections`."""
-    params = _params(limit=limit, offset=offset, counts=None if counts else "false")
+    params = query_params(limit=limit, offset=offset, counts=None if counts else "false")
     return Call("GET", "/collections", json_decoder(models.CollectionPage), params=params)
 
 
@@ -120,7 +119,7 @@ def get_collection(name: str) -> Call[models.Collection]:
 def update_metadata(name: str, metadata: Metadata, *, merge: bool) -> Call[models.MetadataUpdated]:
     """`PUT /collections/{collection_name}/metadata`."""
     body = encode({"metadata": to_builtins(metadata, "$.metadata")})
-    params = _params(merge="true" if merge else None)
+    params = query_params(merge="true" if merge else None)
     path = _collection_path(name) + "/metadata"
     return Call("PUT", path, json_decoder(models.MetadataUpdated), params=params, body=body)
 
@@ -135,7 +134,9 @@ def start_rebuild(name: str, *, hnsw: models.HnswParameters | None, sample: int 
     """`POST /collections/{collection_name}/rebuild`."""
     given = {} if hnsw is None else msgspec.structs.asdict(hnsw)
     path = _collection_path(name) + "/rebuild"
-    return Call("POST", path, json_decoder(models.Rebuild), params=_params(**given, sample=sample), idempotent=False)
+    return Call(
+        "POST", path, json_decoder(models.Rebuild), params=query_params(**given, sample=sample), idempotent=False
+    )
 
 
 def get_rebuild(name: str) -> Call[models.Rebuild]:
@@ -145,7 +146,7 @@ def get_rebuild(name: str) -> Call[models.Rebuild]:
 
 def metadata_values(name: str, field: str, *, limit: int | None, typed: bool) -> Call[models.MetadataValues]:
     """`GET /collections/{collection_name}/metadata-values`."""
-    params = _params(field=field, limit=limit, typed="true" if typed else None)
+    params = query_params(field=field, limit=limit, typed="true" if typed else None)
     path = _collection_path(name) + "/metadata-values"
     return Call("GET", path, json_decoder(models.MetadataValues), params=params)
 
@@ -183,7 +184,7 @@ def encode_document(document: NewDocumentLike, path: str = "$") -> EncodedDocume
         vector = encode_vector(document.embedding)
     except InvalidInput as error:
         raise InvalidInput(f"{path}.embedding: {error}") from None
-    members = _drop_none(
+    members = drop_none(
         id=id_,
         text=to_text(document.text, f"{path}.text"),
         embedding=vector,
@@ -253,7 +254,7 @@ def list_documents(
         decode, accept = decode_documents, ACCEPT
     members = filter_.to_body()
     if members.keys() <= {"include", "exclude"}:
-        params = _params(
+        params = query_params(
             limit=limit,
             offset=offset,
             include="embedding" if filter_.include_embeddings else None,
@@ -262,7 +263,7 @@ def list_documents(
             after=after,
         )
         return Call("GET", path, decode, params=params, accept=accept)
-    body = encode(members | _drop_none(limit=limit, offset=offset, after=after) | {"total": total})
+    body = encode(members | drop_none(limit=limit, offset=offset, after=after) | {"total": total})
     return Call("POST", path + "/filter", decode, body=body, accept=accept)
 
 
@@ -273,8 +274,8 @@ def get_document(collection: str, document_id: str, *, include_embeddings: bool)
         filter_ = DocumentFilter(ids=[document_id], include_embeddings=include_embeddings)
         body = encode(filter_.to_body() | {"total": False})
         return Call("POST", _collection_path(collection) + "/documents/filter", _decode_only_document, body=body)
-    path = f"{_collection_path(collection)}/documents/{_path_segment(document_id)}"
-    params = _params(include="embedding" if include_embeddings else None)
+    path = f"{_collection_path(collection)}/documents/{path_segment(document_id)}"
+    params = query_params(include="embedding" if include_embeddings else None)
     return Call("GET", path, json_decoder(models.Document), params=params)
 
 
@@ -363,23 +364,4 @@ def _decode_only_document(body: bytes) -> models.Document:
 
 
 def _collection_path(name: str) -> str:
-    return f"/collections/{_path_segment(name)}"
-
-
-def _path_segment(name: str) -> str:
-    name = to_text(name, "name")
-    if name in ("", ".", ".."):
-        # As segments of a path these have another meaning for every proxy.
-        raise InvalidInput(f"{name!r} cannot be a segment of a path")
-    try:
-        return quote(name, safe="")
-    except UnicodeEncodeError:
-        raise InvalidInput("a name contains a lone surrogate, which is not Unicode") from None
-
-
-def _drop_none(**members: object) -> dict[str, object]:
-    return {name: value for name, value in members.items() if value is not None}
-
-
-def _params(**values: str | int | None) -> tuple[tuple[str, str], ...]:
-    return tuple((name, str(value)) for name, value in values.items() if value is not None)
+    return f"/collections/{path_segment(name)}"

@@ -18,12 +18,17 @@ from ragstore_client._version import __version__
 DEFAULT_URL = "http://127.0.0.1:8080"
 
 
-def endpoint_of_client(url: str | None, api_key: str | UnsetType | None) -> Endpoint:
+def endpoint_of_client(
+    url: str | None, api_key: str | UnsetType | None, *, prefix: str = "RAGSTORE_", default_url: str = DEFAULT_URL
+) -> Endpoint:
     """The endpoint of a client: its arguments, and the environment for omitted ones.
 
     Args:
-        url: the base URL; `RAGSTORE_URL` when None, and without that variable `http://127.0.0.1:8080`.
-        api_key: the key; None for no key. `RAGSTORE_API_KEY` when not given, unless the URL has a user and password.
+        url: the base URL; the variable `URL` with the prefix when None, and without that variable `default_url`.
+        api_key: the key; None for no key. The variable `API_KEY` with the prefix when not given, unless the URL has a
+            user and password.
+        prefix: begins the names of the variables.
+        default_url: the base URL that nothing else names.
 
     Returns:
         The endpoint.
@@ -32,10 +37,10 @@ def endpoint_of_client(url: str | None, api_key: str | UnsetType | None) -> Endp
         InvalidConfiguration: the URL is not valid, or a header cannot carry the key.
     """
     if url is None:
-        url = os.environ.get("RAGSTORE_URL", "").strip() or DEFAULT_URL
+        url = os.environ.get(f"{prefix}URL", "").strip() or default_url
     if isinstance(api_key, UnsetType):
         in_url = "@" in str(url)
-        api_key = None if in_url else os.environ.get("RAGSTORE_API_KEY", "").strip() or None
+        api_key = None if in_url else os.environ.get(f"{prefix}API_KEY", "").strip() or None
     return parse_endpoint(url, api_key)
 
 

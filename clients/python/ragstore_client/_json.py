@@ -118,6 +118,11 @@ def to_strings(values: Iterable[str], name: str) -> list[str]:
         raise InvalidInput(f"{name} must be a list of strings, not {type(values).__name__}") from None
 
 
+def drop_none(**members: object) -> dict[str, object]:
+    """The members of an object that are not None."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
 def _key(key: object, path: str) -> str:
     if isinstance(key, str):
         return str.__str__(key)

@@ -66,7 +66,8 @@ def parse_response(
         UnexpectedResponse: the body does not match the contract.
     """
     if 200 <= status < 300:
-        return _decode(call.decode, status, body)
+        result = _decode(call.decode, status, body)
+        return result if call.read_headers is None else _with_headers(call.read_headers, result, status, headers)
     if status in call.accepted_statuses:
         with contextlib.suppress(UnexpectedResponse):
             return _decode(call.decode, status, body)
@@ -135,6 +136,17 @@ def _decode(decode: Callable[[bytes], T], status: int, body: bytes) -> T:
         reason = str(error) if isinstance(error, msgspec.ValidationError) else type(error).__name__
         raise UnexpectedResponse(
             f"HTTP {status} with a body that does not match the contract: {reason}; is this a ragstore service?", status
+        ) from None
+
+
+def _with_headers(
+    read_headers: Callable[[T, Mapping[str, str]], T], result: T, status: int, headers: Mapping[str, str]
+) -> T:
+    try:
+        return read_headers(result, headers)
+    except ValueError:
+        raise UnexpectedResponse(
+            f"HTTP {status} with headers that do not match the contract; is this a ragstore service?", status
         ) from None
 
 

@@ -7,13 +7,12 @@ from typing import Final
 
 import click
 
+from ragstore_client.gateway import AsyncGatewayClient, KnowledgeBaseHit
 from ragstore_gateway.chat.body import RAG_PREFIX
-from ragstore_gateway.commands.gateway_client.client import GatewayClient
-from ragstore_gateway.commands.gateway_client.connection import GatewayFailed
-from ragstore_gateway.commands.gateway_client.responses import Passage
-from ragstore_gateway.commands.gateway_client.running import run, url_option
+from ragstore_gateway.commands.chat_responses import Completion, Message, Models
 from ragstore_gateway.commands.ingest import MEMORY
 from ragstore_gateway.commands.replaced_options import CommandWithReplacements
+from ragstore_gateway.commands.running import find_base, run, url_option
 from ragstore_gateway.settings import variable
 
 MAX_EXCERPT: Final = 160
@@ -42,21 +41,21 @@ def ask(question: str, bases: tuple[str, ...], top_k: int, model: str, url: str)
         run(url, lambda gateway: _ask_assistant(gateway, question, model))
 
 
-async def _ask(gateway: GatewayClient, question: str, bases: Sequence[str], top_k: int, model: str) -> None:
+async def _ask(gateway: AsyncGatewayClient, question: str, bases: Sequence[str], top_k: int, model: str) -> None:
     passages = await _nearest(gateway, question, bases, top_k)
     for number, passage in enumerate(passages, 1):
         click.echo(f"[{number}] {passage.score:.2f} {passage.source or passage.id}: {_excerpt(passage.text)}")
     if not passages:
         click.echo("No passage was found: `ragstore-gateway kb ingest NAME FILE...` adds documents to a base", err=True)
-    elif not await gateway.has_upstream():
+    elif not (await gateway.access()).chat:
         click.echo(f"\nNo reply: the gateway has no upstream ({variable('upstream_url')} is not set).")
     else:
-        reply = await gateway.chat(_messages(question, passages), model or await _first_model(gateway))
+        reply = await _chat(gateway, _messages(question, passages), model or await _first_model(gateway))
         click.echo(f"\n{reply.content or ''}")
 
 
-async def _ask_assistant(gateway: GatewayClient, question: str, model: str) -> None:
-    reply = await gateway.chat([{"role": "user", "content": question}], model)
+async def _ask_assistant(gateway: AsyncGatewayClient, question: str, model: str) -> None:
+    reply = await _chat(gateway, [{"role": "user", "content": question}], model)
     click.echo(reply.content or "")
     if reply.citations:
         click.echo()
@@ -64,16 +63,17 @@ async def _ask_assistant(gateway: GatewayClient, question: str, model: str) -> N
         click.echo(f"{marker} {title}")
 
 
-async def _nearest(gateway: GatewayClient, question: str, bases: Sequence[str], top_k: int) -> list[Passage]:
+async def _nearest(
+    gateway: AsyncGatewayClient, question: str, bases: Sequence[str], top_k: int
+) -> list[KnowledgeBaseHit]:
     """The passages of all bases, the best ones first."""
-    found: list[Passage] = []
+    found: list[KnowledgeBaseHit] = []
     for name in dict.fromkeys(bases):
-        base = await gateway.find(name)
-        found += await gateway.query(base.id, question, {"maxResults": top_k})
+        found += await gateway.search(await find_base(gateway, name), question, max_results=top_k)
     return sorted(found, key=lambda passage: -passage.score)[:top_k]
 
 
-def _messages(question: str, passages: Sequence[Passage]) -> list[dict[str, object]]:
+def _messages(question: str, passages: Sequence[KnowledgeBaseHit]) -> list[dict[str, object]]:
     """The messages for a model: the question, with the passages as numbered sources."""
     # Only now: other commands need no prompt.
     from ragstore_client.context import ContextPassage, Numbered
@@ -92,16 +92,24 @@ def _messages(question: str, passages: Sequence[Passage]) -> list[dict[str, obje
     return Numbered().messages(question, sources)
 
 
-async def _first_model(gateway: GatewayClient) -> str:
+async def _chat(gateway: AsyncGatewayClient, messages: Sequence[dict[str, object]], model: str) -> Message:
+    """The reply of a model to a conversation, as OpenAI's API has it."""
+    body = {"model": model, "messages": messages}
+    completion = await gateway.request("POST", "/v1/chat/completions", Completion, body=body)
+    return completion.choices[0].message
+
+
+async def _first_model(gateway: AsyncGatewayClient) -> str:
     """The upstream's first model.
 
     Raises:
-        GatewayFailed: it has none.
+        click.ClickException: it has none.
     """
-    names = (name for name in await gateway.models() if not name.startswith(RAG_PREFIX) and "*" not in name)
+    models = await gateway.request("GET", "/v1/models", Models)
+    names = (each.id for each in models.data if not each.id.startswith(RAG_PREFIX) and "*" not in each.id)
     found = next(names, "")
     if not found:
-        raise GatewayFailed("The upstream lists no model: name one with --model")
+        raise click.ClickException("The upstream lists no model: name one with --model")
     return found
 
 

@@ -10,8 +10,8 @@ from typing import Final
 import click
 import msgspec
 
-from ragstore_gateway.commands.gateway_client.client import GatewayClient
-from ragstore_gateway.commands.gateway_client.running import run, url_option
+from ragstore_client.gateway import AsyncGatewayClient
+from ragstore_gateway.commands.running import find_base, run, url_option
 
 CUTOFFS: Final = (1, 3, 5, 10)
 PASSAGES: Final = 40
@@ -57,18 +57,18 @@ def evaluate(
     """
     # Only now: the client's evaluation needs no time at the start of other commands.
     from ragstore_client import InvalidInput
-    from ragstore_client.evaluation import Evaluation, Question
+    from ragstore_client.evaluation import Question
     from ragstore_client.evaluation import evaluate as evaluated
 
     given = _read(questions)
 
-    async def work(gateway: GatewayClient) -> list[Evaluation]:
-        ids = [(await gateway.find(name)).id for name in bases]
-        judged = [Question(text=each.text, id=each.id, relevant=each.relevant) for each in given]
-        return [evaluated(judged, await _rankings(gateway, id, given)) for id in ids]
+    async def work(gateway: AsyncGatewayClient) -> list[list[list[str]]]:
+        ids = [(await find_base(gateway, name)).id for name in bases]
+        return [await _rankings(gateway, id, given) for id in ids]
 
     try:
-        results = run(url, work)
+        judged = [Question(text=each.text, id=each.id, relevant=each.relevant) for each in given]
+        results = [evaluated(judged, rankings) for rankings in run(url, work)]
     except InvalidInput as error:
         raise click.UsageError(str(error)) from None
     for name, result in zip(bases, results, strict=True):
@@ -81,13 +81,13 @@ def evaluate(
         raise click.exceptions.Exit(BELOW)
 
 
-async def _rankings(gateway: GatewayClient, id: str, questions: Sequence[JudgedQuestion]) -> list[list[str]]:
+async def _rankings(gateway: AsyncGatewayClient, id: str, questions: Sequence[JudgedQuestion]) -> list[list[str]]:
     """The names of the documents that a base finds for each question, the best one first."""
     slots = asyncio.Semaphore(CONCURRENCY)
 
     async def ranking(question: JudgedQuestion) -> list[str]:
         async with slots:
-            passages = await gateway.query(id, question.text, {"maxResults": PASSAGES, "earlier": question.earlier})
+            passages = await gateway.search(id, question.text, max_results=PASSAGES, earlier=question.earlier)
         return [str(passage.metadata.get("document_name", "")) for passage in passages]
 
     return await asyncio.gather(*map(ranking, questions))

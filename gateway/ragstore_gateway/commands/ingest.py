@@ -10,12 +10,12 @@ from typing import Final, TypedDict, TypeVar, Unpack
 import click
 import msgspec
 
-from ragstore_gateway.commands.documents import Given, StandardInput, documents_of
-from ragstore_gateway.commands.gateway_client.client import GatewayClient
-from ragstore_gateway.commands.gateway_client.running import run, url_option
+from ragstore_client.gateway import AsyncGatewayClient
+from ragstore_gateway.commands.documents import Given, StandardInput, documents_of, origin_of
 from ragstore_gateway.commands.ingestion import ingest_all, reporter
-from ragstore_gateway.commands.progress import DocumentProgress
+from ragstore_gateway.commands.progress import ProgressBar
 from ragstore_gateway.commands.replaced_options import CommandWithReplacements
+from ragstore_gateway.commands.running import find_base, run, url_option
 from ragstore_gateway.extraction.formats import EXTENSIONS
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -105,10 +105,10 @@ def ingest_sources(base: str, sources: tuple[str, ...], **options: Unpack[Ingest
             click.echo(msgspec.json.encode({"name": document.name}).decode() if as_json else document.name)
         return
 
-    async def work(gateway: GatewayClient) -> int:
-        found = await gateway.find(base)
-        with DocumentProgress("ingest", len(documents), shown=not as_json) as progress:
-            return await ingest_all(gateway, found.id, ready, progress, reporter(as_json=as_json))
+    async def work(gateway: AsyncGatewayClient) -> int:
+        found = await find_base(gateway, base)
+        with ProgressBar("ingest", len(documents), shown=not as_json) as progress:
+            return await ingest_all(gateway, found, ready, progress, reporter(as_json=as_json))
 
     try:
         with ExitStack() as copies:
@@ -132,7 +132,8 @@ def _documents(sources: tuple[str, ...], *, recursive: bool, stdin_name: str) ->
     """
     try:
         # A document that two arguments name is one document.
-        found = list(dict.fromkeys(documents_of(list(sources), recursive=recursive, stdin_name=stdin_name)))
+        given = documents_of(list(sources), recursive=recursive, stdin_name=stdin_name)
+        found = list({(origin_of(each), each.name): each for each in given}.values())
     except OSError as error:
         raise click.ClickException(f"{error.filename}: {error.strerror}") from None
     if not found:
@@ -146,7 +147,7 @@ def _documents(sources: tuple[str, ...], *, recursive: bool, stdin_name: str) ->
         other = names.setdefault(document.name, document)
         if other is not document:
             raise click.UsageError(
-                f"{other.origin} and {document.origin} would both have the name '{document.name}': ingest a folder "
-                "that has both, with --recursive, so that the names have their folders, or one after the other"
+                f"{origin_of(other)} and {origin_of(document)} would both have the name '{document.name}': ingest a "
+                "folder that has both, with --recursive, so that the names have their folders, or one after the other"
             )
     return found

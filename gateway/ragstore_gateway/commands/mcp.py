@@ -7,8 +7,7 @@ import asyncio
 import click
 
 from ragstore.kit.extras import MissingExtra, require_extra
-from ragstore_gateway.commands.gateway_client.client import GatewayClient
-from ragstore_gateway.commands.gateway_client.running import address_of, run, url_option
+from ragstore_gateway.commands.running import address_of, run, url_option
 
 
 @click.command()
@@ -23,7 +22,8 @@ def mcp(url: str) -> None:
         require_extra("ragstore-gateway[mcp]", "The Model Context Protocol", "mcp")
     except MissingExtra as error:
         raise click.ClickException(str(error)) from None
-    run(url, GatewayClient.check_access)
+    # An error is one line: the gateway cannot be reached, or the key may not read.
+    run(url, lambda gateway: gateway.bases.page(limit=1))
     # Only now: the SDK takes a second to load.
     from ragstore_gateway.commands.mcp_bridge import bridge
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 import httpx2
@@ -13,7 +14,8 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from ragstore_gateway import __version__
-from ragstore_gateway.commands.gateway_client.connection import TIMEOUT_SECONDS, key_headers
+from ragstore_gateway.commands.running import TIMEOUT_SECONDS
+from ragstore_gateway.settings import KEY_VARIABLE
 
 PATH: Final = "/mcp"
 
@@ -78,7 +80,7 @@ async def bridge(url: str) -> None:
     Args:
         url: address of the gateway. The key is `RAGSTORE_GATEWAY_API_KEY` of the environment.
     """
-    async with httpx2.AsyncClient(headers=key_headers(), timeout=TIMEOUT_SECONDS) as http:
+    async with httpx2.AsyncClient(headers=_key_headers(), timeout=TIMEOUT_SECONDS) as http:
         transport = streamable_http_client(url.rstrip("/") + PATH, http_client=http)
         # Tools and documents may change at any time.
         async with Client(transport, cache=None) as gateway:
@@ -87,3 +89,9 @@ async def bridge(url: str) -> None:
 
 def _cursor(params: types.PaginatedRequestParams | None) -> str | None:
     return None if params is None else params.cursor
+
+
+def _key_headers() -> dict[str, str]:
+    """The headers with the key of the environment; none without one."""
+    key = os.environ.get(KEY_VARIABLE, "")
+    return {"Authorization": f"Bearer {key}"} if key else {}

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from ragstore_client.gateway import DocumentProgress
+
 
 class _Rate(ProgressColumn):
     """Documents per second."""
@@ -19,7 +21,7 @@ class _Rate(ProgressColumn):
         return Text(f"{task.completed / task.elapsed:.1f} documents/s" if task.elapsed else "")
 
 
-class DocumentProgress:
+class ProgressBar:
     """Counts documents that are done, and shows them. A context manager.
 
     Args:
@@ -46,23 +48,14 @@ class DocumentProgress:
         self._parts: dict[str, float] = {}
         self._done = 0
 
-    def part(self, name: str, share: float) -> None:
-        """Set the share of a document that is done.
-
-        Args:
-            name: the document.
-            share: the share, below 1.
-        """
-        self._parts[name] = share
-        self._update()
-
-    def waits(self, reason: str) -> None:
-        """Show what the documents wait for.
-
-        Args:
-            reason: the reason; empty for none.
-        """
-        self._progress.update(self._task, description=f"{self._title} (waits: {reason})" if reason else self._title)
+    def show(self, step: DocumentProgress) -> None:
+        """Show a step of an ingestion."""
+        self._waits(step.waiting_for)
+        if step.ended:
+            self.done(step.name)
+        elif step.name:
+            self._parts[step.name] = step.share
+            self._update()
 
     def done(self, name: str) -> None:
         """Add a document that is done.
@@ -73,6 +66,9 @@ class DocumentProgress:
         self._parts.pop(name, None)
         self._done += 1
         self._update()
+
+    def _waits(self, reason: str) -> None:
+        self._progress.update(self._task, description=f"{self._title} (waits: {reason})" if reason else self._title)
 
     def _update(self) -> None:
         self._progress.update(self._task, completed=self._done + sum(self._parts.values()))

@@ -7,8 +7,8 @@ generated from its counterpart in `_async`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from typing import ParamSpec, Self, TypeAlias, TypeVar
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable
+from typing import IO, Final, ParamSpec, Self, TypeAlias, TypeVar
 
 import httpx
 
@@ -22,6 +22,9 @@ T = TypeVar("T")
 DocumentSource: TypeAlias = Iterable[NewDocumentLike] | AsyncIterable[NewDocumentLike]
 SendBody: TypeAlias = Callable[[bytes], Awaitable[object]]
 Task: TypeAlias = asyncio.Task[T]
+
+PART_BYTES: Final = 256 * 1024
+"""Size of the parts in which a file is sent."""
 
 
 async def sleep(seconds: float) -> None:
@@ -48,6 +51,29 @@ async def run_all(send: Callable[[S], Awaitable[T]], items: Iterable[S], concurr
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function that blocks, such as one that reads a file."""
+    return await asyncio.to_thread(function, *args, **kwargs)
+
+
+async def file_parts(file: IO[bytes], size: int) -> AsyncIterator[bytes]:
+    """A file from its beginning, in parts; of one that has grown since, the part that was announced.
+
+    Args:
+        size: the announced size in bytes.
+
+    Raises:
+        OSError: the file cannot be read, or is shorter than announced.
+    """
+    await asyncio.to_thread(file.seek, 0)
+    while size:
+        part = await asyncio.to_thread(file.read, min(size, PART_BYTES))
+        if not part:
+            raise OSError(0, "The file was cut while it was sent")
+        size -= len(part)
+        yield part
 
 
 async def fetch(
@@ -106,6 +132,10 @@ class AsyncWorkers:
     async def result(self, task: Task[T]) -> T:
         """Wait for a task and return its result."""
         return await task
+
+    async def first(self, tasks: Collection[Task[T]]) -> set[Task[T]]:
+        """Wait until at least one task is done, and return the tasks that are done."""
+        return (await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED))[0]
 
     async def cancel(self, tasks: list[Task[T]]) -> list[T]:
         """Cancel tasks, wait for them to end, and return the results of completed tasks."""

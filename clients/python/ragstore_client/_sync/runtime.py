@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from queue import SimpleQueue
-from typing import ParamSpec, Self, TypeAlias, TypeVar
+from typing import IO, Final, ParamSpec, Self, TypeAlias, TypeVar
 
 import httpx
 
@@ -26,6 +26,9 @@ T = TypeVar("T")
 DocumentSource: TypeAlias = Iterable[NewDocumentLike]
 SendBody: TypeAlias = Callable[[bytes], object]
 Task: TypeAlias = Future[T]
+
+PART_BYTES: Final = 256 * 1024
+"""Size of the parts in which a file is sent."""
 
 _Work: TypeAlias = Callable[[], None]
 
@@ -61,6 +64,30 @@ def run_all(send: Callable[[S], T], items: Iterable[S], concurrency: int) -> lis
     with Workers(min(concurrency, max(len(pending), 1))) as workers:
         tasks = [workers.start(send, item) for item in pending]
         return [workers.result(task) for task in tasks]
+
+
+def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function that blocks: in this thread, which may."""
+    return function(*args, **kwargs)
+
+
+def file_parts(file: IO[bytes], size: int) -> Iterator[bytes]:
+    """A file from its beginning, in parts; of one that has grown since, the part that was announced.
+
+    Args:
+        size: the announced size in bytes.
+
+    Raises:
+        OSError: the file cannot be read, or is shorter than announced.
+    """
+    file.seek(0)
+    while size:
+        checkpoint()
+        part = file.read(min(size, PART_BYTES))
+        if not part:
+            raise OSError(0, "The file was cut while it was sent")
+        size -= len(part)
+        yield part
 
 
 def fetch(http: httpx.Client, request: httpx.Request, timeout_seconds: float | None) -> tuple[httpx.Response, bytes]:
@@ -147,6 +174,10 @@ class Workers:
     def result(self, task: Task[T]) -> T:
         """Wait for a task and return its result."""
         return task.result()
+
+    def first(self, tasks: Collection[Task[T]]) -> set[Task[T]]:
+        """Wait until at least one task is done, and return the tasks that are done."""
+        return wait(tasks, return_when=FIRST_COMPLETED).done
 
     def cancel(self, tasks: list[Task[T]]) -> list[T]:
         """Stop the tasks after their request, without waiting, and return the results of completed tasks."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import time
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import IO, TypeGuard, TypeVar
 
 import httpx
 
@@ -18,7 +19,7 @@ from ragstore_client._httpx import Timeout, from_httpx_error, parse_timeout, tim
 from ragstore_client._options import NO_OPTIONS, CallOptions, Options, parse_headers
 from ragstore_client._responses import parse_response
 from ragstore_client._retries import RetryPolicy, RetryState, parse_retries
-from ragstore_client._sync.runtime import fetch, sleep
+from ragstore_client._sync.runtime import fetch, file_parts, in_thread, sleep
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ class Transport:
         headers = self._endpoint.headers(effective.headers)
         while True:
             try:
-                return self._attempt(call, headers, _limit(effective, state))
+                return self._attempt(call, headers, _limit(effective, state, call))
             except NotFound as error:
                 if call.result_if_gone is not None and state.maybe_applied:
                     return call.result_if_gone
@@ -101,12 +102,18 @@ class Transport:
         started = time.monotonic()
         if call.accept is not None:
             headers = {**headers, "accept": call.accept}
+        if call.body is not None:
+            headers = {**headers, "content-type": call.content_type}
+        size = 0
+        if _is_file(call.body):
+            size = in_thread(call.body.seek, 0, os.SEEK_END)
+            headers = {**headers, "content-length": str(size)}
         request = self._http.build_request(
             call.method,
             self._endpoint.url + call.path,
             params=call.params or None,
-            content=call.body,
-            headers=headers if call.body is None else {**headers, "content-type": call.content_type},
+            content=file_parts(call.body, size) if _is_file(call.body) else call.body,
+            headers=headers,
             timeout=limit.steps,
         )
         try:
@@ -125,10 +132,18 @@ class Transport:
             error.attempts, error.elapsed_seconds = state.attempt, state.elapsed_seconds
 
 
-def _limit(options: Options, state: RetryState) -> Timeout:
-    """The time limit of the next attempt: the deadline may leave less than the time limit of an attempt."""
+def _is_file(body: bytes | IO[bytes] | None) -> TypeGuard[IO[bytes]]:
+    return body is not None and not isinstance(body, bytes)
+
+
+def _limit(options: Options, state: RetryState, call: Call[T]) -> Timeout:
+    """The time limit of the next attempt: the deadline may leave less than the time limit of an attempt.
+
+    An attempt that sends a file has no limit of its own as a whole: it takes longer the larger the file is. The limits
+    of its steps apply to each part.
+    """
+    total = None if _is_file(call.body) else options.timeout.total_seconds
     if options.deadline is None:
-        return options.timeout
+        return Timeout(total, options.timeout.steps)
     remaining = max(options.deadline - state.elapsed_seconds, _MIN_ATTEMPT_SECONDS)
-    total = options.timeout.total_seconds
     return parse_timeout(remaining if total is None else min(total, remaining))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from typing import IO, Any, Final, Literal
 
 import msgspec
 
-from ragstore_gateway.commands.gateway_client.client import GatewayClient
 from ragstore_gateway.extraction.formats import MEDIA_TYPES
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT, KeptText
 
@@ -40,18 +38,13 @@ class Document(KeptText, frozen=True, kw_only=True, omit_defaults=True, tag_fiel
     metadata: dict[str, str | bool | int | float] = {}
 
     @property
-    def is_remote(self) -> bool:
-        """It is not read from the web."""
-        return False
-
-    @property
     def media_type(self) -> str:
         """The media type that its text is ingested with."""
         return MARKDOWN if self._is_markdown else KEPT_TEXT
 
-    async def open(self, gateway: GatewayClient) -> IO[bytes]:
-        """Its content; see `Document` in `commands.documents`."""
-        return BytesIO(await asyncio.to_thread(self._encoded))
+    def open(self) -> IO[bytes]:
+        """Its content."""
+        return BytesIO(self._encoded())
 
     def _encoded(self) -> bytes:
         if self._is_markdown:

@@ -9,13 +9,13 @@ from typing import IO, Any, TypeVar, Unpack
 import click
 import msgspec
 
+from ragstore_client.gateway import AsyncGatewayClient
 from ragstore_gateway.commands.documents import STDIN
-from ragstore_gateway.commands.gateway_client.client import GatewayClient
-from ragstore_gateway.commands.gateway_client.running import run, url_option
 from ragstore_gateway.commands.ingest import FAILED, IngestionOptions, ingest_sources, ingestion_options
 from ragstore_gateway.commands.ingestion import reporter
 from ragstore_gateway.commands.kb.archive import BadArchive
 from ragstore_gateway.commands.kb.transfer import export_base, import_base, readable
+from ragstore_gateway.commands.running import find_base, run, url_option
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import KEY_VARIABLE
 
@@ -48,8 +48,8 @@ Exit code 1 if something failed, 2 for wrong usage.
 def list_bases(part: str, as_json: bool, url: str) -> None:
     """List the knowledge bases, newest first."""
 
-    async def work(gateway: GatewayClient) -> None:
-        async for found in gateway.descriptors(part):
+    async def work(gateway: AsyncGatewayClient) -> None:
+        async for found in gateway.bases.iter(part):
             if as_json:
                 _print({"id": found.id, "name": found.name, "version": found.version, "description": found.description})
             else:
@@ -66,12 +66,12 @@ def list_bases(part: str, as_json: bool, url: str) -> None:
 def show(name: str, version: int | None, with_documents: bool, url: str) -> None:
     """Print the configuration of a knowledge base as JSON, or its documents."""
 
-    async def work(gateway: GatewayClient) -> None:
-        base = await gateway.find(name, version or 0)
+    async def work(gateway: AsyncGatewayClient) -> None:
+        base = await find_base(gateway, name, version)
         if not with_documents:
-            click.echo(msgspec.json.format(msgspec.json.encode(base.configuration)).decode())
+            click.echo(msgspec.json.format(msgspec.json.encode(base.fields)).decode())
             return
-        async for document in gateway.documents(base.id):
+        async for document in gateway.iter_documents(base):
             click.echo(f"{document.name}\t{document.status}\t{document.chunks} chunks")
 
     run(url, work)
@@ -92,12 +92,12 @@ def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json
     if not configuration.get("name"):
         raise click.UsageError("give a NAME, or a configuration that has one")
 
-    async def work(gateway: GatewayClient) -> None:
-        base = await gateway.create(configuration)
+    async def work(gateway: AsyncGatewayClient) -> None:
+        base = await gateway.bases.create(configuration)
         if as_json:
-            _print({"id": base.id, "name": base.configuration["name"], "version": base.version})
+            _print({"id": base.id, "name": base.fields["name"], "version": base.version})
         else:
-            click.echo(f"{base.configuration['name']}: created as {base.id}")
+            click.echo(f"{base.fields['name']}: created as {base.id}")
 
     run(url, work)
 
@@ -132,12 +132,11 @@ def query(
     url: str,
 ) -> None:
     """Print the passages nearest to a QUESTION, with their scores."""
-    given = {"maxResults": max_results, "minScore": min_score, "where": _configuration(where) if where else None}
-    parameters = {key: value for key, value in given.items() if value is not None}
+    filter_ = _configuration(where) if where else None
 
-    async def work(gateway: GatewayClient) -> None:
-        base = await gateway.find(name)
-        passages = await gateway.query(base.id, question, parameters)
+    async def work(gateway: AsyncGatewayClient) -> None:
+        base = await find_base(gateway, name)
+        passages = await gateway.search(base, question, max_results=max_results, min_score=min_score, where=filter_)
         for number, passage in enumerate(passages, 1):
             if as_json:
                 _print(msgspec.to_builtins(passage))
@@ -159,8 +158,8 @@ def export_(name: str, file: str, url: str) -> None:
     The file has JSON lines. Documents that are not searchable have no text, and are named on standard error.
     """
 
-    async def work(gateway: GatewayClient) -> int:
-        exported, left_out = await export_base(gateway, await gateway.find(name), file)
+    async def work(gateway: AsyncGatewayClient) -> int:
+        exported, left_out = await export_base(gateway, await find_base(gateway, name), file)
         for document in left_out:
             click.echo(f"{document}: not exported: it is not searchable", err=True)
         click.echo(f"{exported} documents exported", err=file == STDIN)

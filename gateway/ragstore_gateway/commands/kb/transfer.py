@@ -12,18 +12,15 @@ from typing import IO
 
 import msgspec
 
+from ragstore_client import NotFound
+from ragstore_client.gateway import AsyncGatewayClient, KnowledgeBase, Stored
 from ragstore_gateway.commands.documents import STDIN
-from ragstore_gateway.commands.gateway_client.client import GatewayClient
-from ragstore_gateway.commands.gateway_client.connection import GatewayFailed
-from ragstore_gateway.commands.gateway_client.responses import Base
 from ragstore_gateway.commands.ingestion import Line, ingest_all
 from ragstore_gateway.commands.kb import archive
-from ragstore_gateway.commands.progress import DocumentProgress
-
-NOT_FOUND = 404
+from ragstore_gateway.commands.progress import ProgressBar
 
 
-async def export_base(gateway: GatewayClient, base: Base, path: str) -> tuple[int, list[str]]:
+async def export_base(gateway: AsyncGatewayClient, base: Stored[KnowledgeBase], path: str) -> tuple[int, list[str]]:
     """Write an archive.
 
     Args:
@@ -39,20 +36,18 @@ async def export_base(gateway: GatewayClient, base: Base, path: str) -> tuple[in
         return await _export(gateway, base, file)
 
 
-async def _export(gateway: GatewayClient, base: Base, file: IO[bytes]) -> tuple[int, list[str]]:
+async def _export(gateway: AsyncGatewayClient, base: Stored[KnowledgeBase], file: IO[bytes]) -> tuple[int, list[str]]:
     exported, left_out = 0, []
-    file.write(archive.line(archive.Header(base.configuration)))
-    states = [state async for state in gateway.documents(base.id)]
-    with DocumentProgress("export", len(states), shown=True) as progress:
+    file.write(archive.line(archive.Header(base.fields)))
+    states = [state async for state in gateway.iter_documents(base)]
+    with ProgressBar("export", len(states), shown=True) as progress:
         for state in states:
             try:
-                text = await gateway.text(base.id, state.name)
-            except GatewayFailed as error:
-                if error.status != NOT_FOUND:
-                    raise
+                text = await gateway.document_text(base, state.name)
+            except NotFound:
                 left_out.append(state.name)
             else:
-                file.write(archive.line(archive.Document(**msgspec.structs.asdict(text))))
+                file.write(archive.line(msgspec.convert(text, archive.Document, from_attributes=True)))
                 exported += 1
             progress.done(state.name)
     file.write(archive.line(archive.End(exported)))
@@ -77,7 +72,7 @@ def readable(path: str) -> Iterator[IO[bytes]]:
 
 
 async def import_base(
-    gateway: GatewayClient, file: IO[bytes], name: str, report: Callable[[Line], None], *, shows_progress: bool
+    gateway: AsyncGatewayClient, file: IO[bytes], name: str, report: Callable[[Line], None], *, shows_progress: bool
 ) -> int:
     """Create a knowledge base from an archive.
 
@@ -95,6 +90,6 @@ async def import_base(
     """
     checked = archive.opened(file)
     configuration = checked.header.configuration | ({"name": name} if name else {})
-    base = await gateway.create(configuration)
-    with DocumentProgress("import", checked.count, shown=shows_progress) as progress:
-        return await ingest_all(gateway, base.id, checked.documents(), progress, report)
+    base = await gateway.bases.create(configuration)
+    with ProgressBar("import", checked.count, shown=shows_progress) as progress:
+        return await ingest_all(gateway, base, checked.documents(), progress, report)

@@ -1,0 +1,203 @@
+"""A typed client of ragstore-gateway: knowledge bases, documents, search, assistants.
+
+    GatewayClient, AsyncGatewayClient              the calls of the gateway's contract, with structs
+    KnowledgeBase, Source, Assistant, Task         configurations
+    TextDocument, FileDocument, PageDocument       documents to ingest
+
+`ragstore_client` has the errors. Chats use OpenAI's SDKs, with the gateway as their base URL.
+
+Modules are loaded on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragstore_client.gateway._async.client import AsyncGatewayClient
+    from ragstore_client.gateway._async.configurations import AsyncConfigurations
+    from ragstore_client.gateway._calls import BaseLike
+    from ragstore_client.gateway._configurations import (
+        Assistant,
+        ConfigurationVersion,
+        Descriptor,
+        HttpCall,
+        KnowledgeBase,
+        KnowledgeBaseReference,
+        RagDefaults,
+        Rerank,
+        Source,
+        SourceSettings,
+        Stored,
+        Task,
+        TaskParameters,
+        UploadSource,
+        VersionList,
+        WebSource,
+        WorkflowBase,
+    )
+    from ragstore_client.gateway._contents import (
+        MEDIA_TYPES,
+        Content,
+        FileDocument,
+        NewContent,
+        PageDocument,
+        TextDocument,
+        folder_documents,
+    )
+    from ragstore_client.gateway._models import (
+        Access,
+        AccessLimits,
+        DocumentEntry,
+        DocumentList,
+        DocumentText,
+        GatewayRights,
+        IngestionProgress,
+        IngestionStatus,
+        KeyAccess,
+        KnowledgeBaseHit,
+        TextHeading,
+        TextPage,
+    )
+    from ragstore_client.gateway._reports import (
+        DocumentFailed,
+        DocumentProgress,
+        DocumentsReport,
+        IngestedDocument,
+    )
+    from ragstore_client.gateway._sources import (
+        AcceptedRun,
+        AuditEntry,
+        SourceFile,
+        SourceRun,
+    )
+    from ragstore_client.gateway._sync.client import GatewayClient
+    from ragstore_client.gateway._sync.configurations import Configurations
+
+_LAZY = {
+    "ragstore_client.gateway._async.client": ("AsyncGatewayClient",),
+    "ragstore_client.gateway._async.configurations": ("AsyncConfigurations",),
+    "ragstore_client.gateway._calls": ("BaseLike",),
+    "ragstore_client.gateway._configurations": (
+        "Assistant",
+        "ConfigurationVersion",
+        "Descriptor",
+        "HttpCall",
+        "KnowledgeBase",
+        "KnowledgeBaseReference",
+        "RagDefaults",
+        "Rerank",
+        "Source",
+        "SourceSettings",
+        "Stored",
+        "Task",
+        "TaskParameters",
+        "UploadSource",
+        "VersionList",
+        "WebSource",
+        "WorkflowBase",
+    ),
+    "ragstore_client.gateway._contents": (
+        "MEDIA_TYPES",
+        "Content",
+        "FileDocument",
+        "NewContent",
+        "PageDocument",
+        "TextDocument",
+        "folder_documents",
+    ),
+    "ragstore_client.gateway._models": (
+        "Access",
+        "AccessLimits",
+        "DocumentEntry",
+        "DocumentList",
+        "DocumentText",
+        "GatewayRights",
+        "IngestionProgress",
+        "IngestionStatus",
+        "KeyAccess",
+        "KnowledgeBaseHit",
+        "TextHeading",
+        "TextPage",
+    ),
+    "ragstore_client.gateway._reports": (
+        "DocumentFailed",
+        "DocumentProgress",
+        "DocumentsReport",
+        "IngestedDocument",
+    ),
+    "ragstore_client.gateway._sources": (
+        "AcceptedRun",
+        "AuditEntry",
+        "SourceFile",
+        "SourceRun",
+    ),
+    "ragstore_client.gateway._sync.client": ("GatewayClient",),
+    "ragstore_client.gateway._sync.configurations": ("Configurations",),
+}
+_MODULES = {name: module for module, names in _LAZY.items() for name in names}
+
+__all__ = [
+    "MEDIA_TYPES",
+    "AcceptedRun",
+    "Access",
+    "AccessLimits",
+    "Assistant",
+    "AsyncConfigurations",
+    "AsyncGatewayClient",
+    "AuditEntry",
+    "BaseLike",
+    "ConfigurationVersion",
+    "Configurations",
+    "Content",
+    "Descriptor",
+    "DocumentEntry",
+    "DocumentFailed",
+    "DocumentList",
+    "DocumentProgress",
+    "DocumentText",
+    "DocumentsReport",
+    "FileDocument",
+    "GatewayClient",
+    "GatewayRights",
+    "HttpCall",
+    "IngestedDocument",
+    "IngestionProgress",
+    "IngestionStatus",
+    "KeyAccess",
+    "KnowledgeBase",
+    "KnowledgeBaseHit",
+    "KnowledgeBaseReference",
+    "NewContent",
+    "PageDocument",
+    "RagDefaults",
+    "Rerank",
+    "Source",
+    "SourceFile",
+    "SourceRun",
+    "SourceSettings",
+    "Stored",
+    "Task",
+    "TaskParameters",
+    "TextDocument",
+    "TextHeading",
+    "TextPage",
+    "UploadSource",
+    "VersionList",
+    "WebSource",
+    "WorkflowBase",
+    "folder_documents",
+]
+
+
+if not TYPE_CHECKING:  # with it, a type checker would accept any name
+
+    def __getattr__(name):
+        """Load a name on first use."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+        return value
+
+    def __dir__():
+        """All public names, loaded or not."""
+        return sorted(__all__)

@@ -1,0 +1,258 @@
+"""The calls of `AsyncGatewayClient` about sources of a knowledge base, and about the audit ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Unpack
+
+from ragstore_client._async.base import CallSender
+from ragstore_client._async.runtime import in_thread, sleep
+from ragstore_client._options import CallOptions
+from ragstore_client.gateway import _source_calls as calls
+from ragstore_client.gateway import _sources as models
+from ragstore_client.gateway._calls import BaseLike, id_of
+from ragstore_client.gateway._contents import Content
+
+RETRY_SECONDS = 60.0
+POLL_SECONDS = (0.1, 0.2, 0.5, 1.0)
+"""Waits between two requests for the state of a run. The last one repeats."""
+
+
+class SourceCalls(CallSender):
+    """Run sources, which the `sources` of a base configure, upload their files, and read the audit ledger."""
+
+    async def run_source(
+        self,
+        base: BaseLike,
+        source: str,
+        *,
+        progress: Callable[[models.SourceRun], None] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> models.SourceRun:
+        """Run a source, and wait until the run has ended.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            progress: is called with each state of the run.
+            **options: see `CallOptions`.
+
+        Returns:
+            The run. `status` is `completed` if the whole source was read.
+
+        Raises:
+            Conflict: a run of the source is running, or the source is not enabled.
+            NotFound: there is no such base or source.
+        """
+        started = await self.start_run(base, source, **options)
+        return await self.wait_for_run(base, source, started.run_id, progress=progress, **options)
+
+    async def start_run(self, base: BaseLike, source: str, **options: Unpack[CallOptions]) -> models.AcceptedRun:
+        """Start a run of a source.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            **options: see `CallOptions`.
+
+        Raises:
+            Conflict: a run of the source is running, or the source is not enabled.
+            NotFound: there is no such base or source.
+        """
+        return await self._send(calls.run_source(id_of(base), source), options)
+
+    async def wait_for_run(
+        self,
+        base: BaseLike,
+        source: str,
+        run_id: str,
+        *,
+        progress: Callable[[models.SourceRun], None] | None = None,
+        retry_seconds: float = RETRY_SECONDS,
+        **options: Unpack[CallOptions],
+    ) -> models.SourceRun:
+        """Wait until a run has ended.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            run_id: the run.
+            progress: is called with each state of the run.
+            retry_seconds: how long a request is retried while the gateway is away.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: there is no such run.
+        """
+        client = self._lasting(retry_seconds, options)
+        polls = 0
+        while True:
+            run = await client._send(calls.get_run(id_of(base), source, run_id))
+            if progress is not None:
+                progress(run)
+            if run.has_ended:
+                return run
+            await sleep(POLL_SECONDS[min(polls, len(POLL_SECONDS) - 1)])
+            polls += 1
+
+    async def get_run(
+        self, base: BaseLike, source: str, run_id: str, **options: Unpack[CallOptions]
+    ) -> models.SourceRun:
+        """Get a run.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            run_id: the run.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return await self._send(calls.get_run(id_of(base), source, run_id), options)
+
+    async def iter_runs(
+        self, base: BaseLike, source: str, *, page_size: int = 100, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[models.SourceRun]:
+        """Iterate over the runs of a source, newest first.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            page_size: number of runs per request.
+            **options: see `CallOptions`.
+
+        Yields:
+            Each run that is kept.
+        """
+        index = 0
+        while True:
+            call = calls.list_runs(id_of(base), source, index=index, limit=page_size)
+            page = await self._send(call, options)
+            for run in page.runs:
+                yield run
+            if len(page.runs) < page_size:
+                return
+            index += 1
+
+    async def cancel_run(self, base: BaseLike, source: str, run_id: str, **options: Unpack[CallOptions]) -> None:
+        """Cancel a run. Pages and files that it has ingested stay.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            run_id: the run.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        await self._send(calls.cancel_run(id_of(base), source, run_id), options)
+
+    async def purge_source(self, base: BaseLike, source: str, **options: Unpack[CallOptions]) -> None:
+        """Delete all documents of a source.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            **options: see `CallOptions`.
+
+        Raises:
+            Conflict: a run of the source is running.
+        """
+        await self._send(calls.purge_source(id_of(base), source), options)
+
+    async def upload_file(
+        self, base: BaseLike, source: str, file: Content, **options: Unpack[CallOptions]
+    ) -> models.SourceFile:
+        """Store a file of a source of uploaded files. The next run ingests it.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            file: a `FileDocument`, a `TextDocument`, or an object with the members of `Content`. It is read into
+                memory, and its metadata are not sent.
+            **options: see `CallOptions`.
+
+        Returns:
+            The stored file.
+
+        Raises:
+            BadRequest: the file was rejected; `detail` says why.
+            OSError: the file cannot be read.
+        """
+        content = await in_thread(_content_of, file)
+        call = calls.upload_file(id_of(base), source, file.name, file.media_type, content)
+        return (await self._send(call, options)).stored[0]
+
+    async def iter_files(
+        self, base: BaseLike, source: str, *, page_size: int = 200, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[models.SourceFile]:
+        """Iterate over the files of a source, by name.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            page_size: number of files per request.
+            **options: see `CallOptions`.
+
+        Yields:
+            Each file.
+        """
+        index = 0
+        while True:
+            call = calls.list_files(id_of(base), source, index=index, limit=page_size)
+            page = await self._send(call, options)
+            for file in page.files:
+                yield file
+            if len(page.files) < page_size:
+                return
+            index += 1
+
+    async def delete_file(self, base: BaseLike, source: str, name: str, **options: Unpack[CallOptions]) -> None:
+        """Delete a file of a source.
+
+        Args:
+            base: the knowledge base.
+            source: name of the source.
+            name: name of the file.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        await self._send(calls.delete_file(id_of(base), source, name), options)
+
+    async def iter_audit_entries(
+        self,
+        *,
+        conversation: str = "",
+        since: str = "",
+        page_size: int = 200,
+        **options: Unpack[CallOptions],
+    ) -> AsyncIterator[models.AuditEntry]:
+        """Iterate over the audit ledger, the oldest entry first.
+
+        Args:
+            conversation: id of a conversation; all when empty.
+            since: an ISO 8601 time; entries from then on.
+            page_size: number of entries per request.
+            **options: see `CallOptions`.
+
+        Yields:
+            Each entry.
+        """
+        after: int | None = None
+        while True:
+            call = calls.list_audit_entries(conversation=conversation, since=since, after=after, limit=page_size)
+            page = await self._send(call, options)
+            for entry in page.entries:
+                yield entry
+            if page.next is None:
+                return
+            after = page.next
+
+
+def _content_of(file: Content) -> bytes:
+    with file.open() as opened:
+        return opened.read()

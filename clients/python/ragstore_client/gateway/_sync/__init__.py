@@ -1,0 +1,1 @@
+"""The synchronous client of the gateway."""

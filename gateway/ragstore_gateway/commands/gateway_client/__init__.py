@@ -1,1 +1,0 @@
-"""A running gateway, as the commands call it."""
