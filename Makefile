@@ -242,7 +242,7 @@ generate: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## rege
 	$(BIN)/python -m scripts.quirks_page
 	$(BIN)/python -m scripts.draw_stack
 	$(BIN)/python -m scripts.draw_gateway
-	$(BIN)/python -m scripts.prometheus_rules > k8s/monitoring/prometheusrule.yaml
+	$(BIN)/python -m scripts.prometheus_rules
 
 .PHONY: format
 format: $(VENV)/dev.stamp ## format the code and fix lint findings
@@ -291,7 +291,7 @@ deploy-check: $(DEPLOY_VENV)/deploy.stamp ## check the Dockerfile, the compose f
 	$(DEPLOY)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker-compose.yml docker-compose.platform.yml
 	$(DEPLOY)/python -m scripts.render_manifests build/k8s
 	$(DEPLOY)/python scripts/validate_manifests.py build/k8s/*.yaml
-	$(DEPLOY)/python scripts/prometheus_rules.py | diff -u k8s/monitoring/prometheusrule.yaml - || { echo "prometheusrule.yaml is out of date: make generate"; exit 1; }
+	$(DEPLOY)/python -m scripts.prometheus_rules --check
 	if command -v promtool > /dev/null; then promtool test rules k8s/monitoring/rules.test.yaml; else echo "promtool not found: skipping the tests of the alerts (Debian's package prometheus has it)"; fi
 	if ls build/k8s/plain-* > /dev/null 2>&1; then echo "skipping checkov on the overlays, which were not rendered"; else $(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework kubernetes --directory build/k8s; fi
 	$(DEPLOY)/checkov --config-file k8s/checkov.yaml --framework dockerfile --file Dockerfile gateway/Dockerfile

@@ -12,6 +12,7 @@ import ragstore.app  # declares the service's metrics
 import ragstore_gateway.app  # declares the gateway's
 from ragstore.chroma.embedded import process_metrics
 from ragstore.kit.metrics import dropped_lines, rejections
+from ragstore_gateway.database import metrics as database_metrics
 from scripts.settings_table import replace_table
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/metrics.md"
@@ -55,7 +56,9 @@ def exported(service: str = ragstore.app.SERVICE.name) -> list[Exported]:
         rejections(name)
     # These are exported while embedded Chroma runs.
     process_metrics.watch_process(os.getpid())
-    process_metrics.watch_folder("/")
+    process_metrics.VOLUME.watch("/")
+    # And these while the gateway's state is in SQLite.
+    database_metrics.VOLUME.watch("/")
     found = {}
     for collector in set(REGISTRY._collector_to_names):
         for family in collector.collect():
@@ -63,6 +66,9 @@ def exported(service: str = ragstore.app.SERVICE.name) -> list[Exported]:
                 name = family.name + SUFFIXES.get(family.type, "")
                 labels = tuple(getattr(collector, "_labelnames", ())) or _undeclared_labels(name)
                 found[name] = Exported(name, family.type, labels, family.documentation)
+    process_metrics.release_process(os.getpid())
+    process_metrics.VOLUME.release("/")
+    database_metrics.VOLUME.release("/")
     return [found[name] for name in sorted(found)]
 
 

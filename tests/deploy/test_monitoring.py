@@ -7,13 +7,16 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import yaml
 
+from scripts import prometheus_rules
 from scripts.metrics_table import exported
+from scripts.prometheus_rules import pages_address
 from scripts.render_manifests import kustomize, render
 from tests.deploy.dockerfile import ROOT
 from tests.support.gateways import start_gateway
@@ -164,7 +167,7 @@ def test_an_alert_tells_how_bad_it_is_and_where_its_section_is(rule: dict[str, A
     assert re.fullmatch(r"Ragstore([A-Z][a-z]+)+", rule["alert"])
     assert rule["labels"]["severity"] in {"critical", "warning"}
     assert rule["annotations"]["summary"]
-    runbook = f"https://ragstore.example/docs/monitoring.html#{rule['alert'].lower()}"
+    runbook = f"{pages_address()}/monitoring.html#{rule['alert'].lower()}"
     assert rule["annotations"]["runbook_url"] == runbook
     assert f"\n### {rule['alert']}\n" in PAGE
 
@@ -178,6 +181,15 @@ def test_every_alert_has_a_test() -> None:
 def test_the_operator_gets_the_same_rules() -> None:
     manifest = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())
     assert manifest["spec"] == RULES, "run: make generate"
+
+
+def test_the_address_of_the_runbooks_can_be_set_without_a_change_of_the_repository(tmp_path: Path) -> None:
+    prometheus_rules.main(["--pages", "https://pages.example.org/", "--output", str(tmp_path)])
+    for name in ("rules.yaml", "prometheusrule.yaml", "rules.test.yaml"):
+        text = (tmp_path / "k8s/monitoring" / name).read_text()
+        found = set(re.findall(r"runbook_url: (\S+)/monitoring.html#", text))
+        assert found == {"https://pages.example.org"}
+        assert text.replace("https://pages.example.org", pages_address()) == (MONITORING / name).read_text()
 
 
 def test_the_alerts_fire_for_what_they_are_for() -> None:

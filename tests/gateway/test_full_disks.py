@@ -37,6 +37,13 @@ def forms_of(base: str) -> dict[str, dict[str, Any]]:
     }
 
 
+def failures(client: httpx.Client, reason: str) -> float:
+    """The failures of the database that a gateway has counted."""
+    name = f'ragstore_gateway_database_failures_total{{reason="{reason}"}} '
+    lines = client.get("/metrics").text.splitlines()
+    return next(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
 def test_uploads_by_forms_need_no_room_for_temporary_files(tmp_path: Path) -> None:
     with small_disk(tmp_path) as disk:
         environ = {"TMPDIR": str(disk.path), "RAGSTORE_URL": "http://127.0.0.1:9"}
@@ -67,6 +74,8 @@ def test_a_full_disk_of_the_database_is_503_with_its_reason_until_it_has_room(tm
                 problem = response.json()
                 assert (response.status_code, problem.get("error", problem)["code"]) == (503, code), response.text
                 assert response.headers["Retry-After"]
+            reason = "full" if isinstance(disk, SmallDisk) else "unavailable"
+            assert failures(client, reason) >= len(forms)
             disk.free(served)
             for path, form in forms.items():
                 assert client.post(path, **form).is_success

@@ -20,6 +20,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
 from ragstore.kit.tracing.spans import span
+from ragstore_gateway.database import metrics
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import pending, upgrade
 from ragstore_gateway.database.sqlite_driver import SqliteConnection
@@ -87,11 +88,14 @@ class Database:
         """
         await self._migrate()
         self._engine = create_engine(self.url)
-        if not self.is_postgresql:
+        folder = "" if self.is_postgresql else str(Path(str(self.url.database)).parent)
+        if folder:
             self._watching = _watching(str(self.url.database))
+            metrics.VOLUME.watch(folder)
         try:
             yield
         finally:
+            metrics.VOLUME.release(folder)
             engine, self._engine = self._engine, None
             watching, self._watching = self._watching, None
             if watching is not None:
@@ -152,6 +156,7 @@ class Database:
             try:
                 await asyncio.to_thread(usable_bytes, Path(str(self.url.database)))
             except FolderUnusableError as error:
+                metrics.failed("unavailable")
                 raise DatabaseUnavailable(str(error)) from None
         async with self.reading() as session:
             await session.execute(text("SELECT 1"))
@@ -323,12 +328,15 @@ def _unavailable() -> Iterator[None]:
         yield
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:
         if isinstance(error, DBAPIError) and _is_full(error.orig):
+            metrics.failed("full")
             full = InsufficientStorage("The disk of the database is full; nothing was written")
             raise full.because(error_text(error)) from error
+        metrics.failed("unavailable")
         raise DatabaseUnavailable("The database cannot be used at the moment").because(error_text(error)) from error
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
+        metrics.failed("unavailable")
         raise DatabaseUnavailable("The database cannot be used at the moment").because(error_text(error)) from error
 
 

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import IntegrityError
 
@@ -95,6 +96,49 @@ async def test_a_writer_that_waits_too_long_is_503(database_url: str, monkeypatc
     assert raised.value.retry_after == 1
 
 
+def failures(reason: str) -> float:
+    """The counted failures of databases of this process."""
+    found = REGISTRY.get_sample_value("ragstore_gateway_database_failures_total", {"reason": reason})
+    assert found is not None
+    return found
+
+
+async def test_a_transaction_that_the_database_cannot_take_is_counted_and_one_that_fails_by_itself_is_not(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(database_module, "POOL_SIZE", 1)
+    database = Database(make_url(database_url))
+    before = failures("unavailable")
+    async with database.running(), AsyncExitStack() as stack:
+        with pytest.raises(ZeroDivisionError):
+            async with database.reading():
+                raise ZeroDivisionError
+        assert failures("unavailable") == before
+        for _ in range(2 if database.is_postgresql else 1):
+            session = await stack.enter_async_context(database.session())
+            await session.execute(text("SELECT 1"))
+        with pytest.raises(DatabaseUnavailable):
+            await write(database)
+    assert failures("unavailable") == before + 1
+
+
+async def test_the_volume_of_sqlites_folder_is_measured_while_the_database_runs(database_url: str) -> None:
+    def free() -> float | None:
+        return REGISTRY.get_sample_value("ragstore_gateway_data_volume_free_bytes")
+
+    database = Database(make_url(database_url))
+    assert free() is None
+    async with database.running():
+        if database.is_postgresql:
+            assert free() is None
+        else:
+            size = REGISTRY.get_sample_value("ragstore_gateway_data_volume_bytes")
+            assert size is not None
+            assert 0 < (free() or 0) <= size
+    assert free() is None
+
+
 async def test_a_database_that_is_not_running_is_503(database_url: str) -> None:
     with pytest.raises(DatabaseUnavailable):
         await Database(make_url(database_url)).ping()
@@ -140,5 +184,7 @@ async def test_a_database_whose_disk_is_full_or_whose_file_is_gone_is_not_ready(
     monkeypatch.undo()
     await database.ping()
     await asyncio.to_thread(Path(str(database.url.database)).unlink)
+    before = failures("unavailable")
     with pytest.raises(DatabaseUnavailable, match="The data folder is gone"):
         await database.ping()
+    assert failures("unavailable") == before + 1

@@ -19,7 +19,7 @@ from ragstore.chroma.embedded import process as chroma_process
 from ragstore.chroma.embedded.large_writes import Chunk, receive, split_write
 from ragstore.chroma.embedded.pool import processes_of
 from ragstore.chroma.embedded.process_memory import MemoryWatch
-from ragstore.chroma.embedded.process_metrics import release_folder, watch_folder
+from ragstore.chroma.embedded.process_metrics import VOLUME
 from ragstore.chroma.embedded.running_process import RunningProcess, log_opened
 from ragstore.chroma.errors import translate_error
 from ragstore.chroma.operations import GetMaxBatchSize, GetRecords, Operation, QueryRecords
@@ -79,12 +79,12 @@ class EmbeddedBackend:
 
     async def start(self) -> None:
         """Start to open the data. Does not wait for it."""
-        watch_folder(self._data[0])
+        VOLUME.watch(self._data[0])
         self._process()
 
     async def close(self) -> None:
         """Let Chroma complete the calls in flight, and end its process."""
-        release_folder(self._data[0])
+        VOLUME.release(self._data[0])
         if self._restart is not None:
             await asyncio.wait({self._restart})
         await self._end_process()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Final
 
-from prometheus_client import REGISTRY, Counter, Metric, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import Counter, Metric, ProcessCollector
+
+from ragstore.kit.data_volume import DataVolume
 
 STARTS: Final = Counter(
     "ragstore_chroma_process_starts_total", "Times that embedded Chroma's process was started, the first one included."
@@ -21,8 +19,9 @@ PROCESS: Final = {
 }
 """The metrics of prometheus_client that are exported, with their meaning."""
 
+VOLUME: Final = DataVolume("ragstore")
+
 _running: Final[set[int]] = set()
-_folders: Final[set[str]] = set()
 
 
 def watch_process(process_id: int) -> None:
@@ -33,16 +32,6 @@ def watch_process(process_id: int) -> None:
 def release_process(process_id: int) -> None:
     """Export the metrics of a process no longer."""
     _running.discard(process_id)
-
-
-def watch_folder(folder: str) -> None:
-    """Export the size of the volume that a folder is on."""
-    _folders.add(folder)
-
-
-def release_folder(folder: str) -> None:
-    """Export the size of the volume no longer."""
-    _folders.discard(folder)
 
 
 def _process_id() -> int:
@@ -61,21 +50,4 @@ class _ChromaProcess(ProcessCollector):
                 yield metric
 
 
-class _DataVolume(Collector):
-    """Size and free space of the volume of the data folder."""
-
-    def collect(self) -> Iterator[Metric]:
-        """The metrics; none without a data folder."""
-        for folder in _folders:
-            with suppress(OSError):
-                usage = shutil.disk_usage(folder)
-                yield GaugeMetricFamily(
-                    "ragstore_data_volume_bytes", "Size of the volume that the data folder is on.", usage.total
-                )
-                yield GaugeMetricFamily(
-                    "ragstore_data_volume_free_bytes", "Free space on the volume of the data folder.", usage.free
-                )
-
-
 _ChromaProcess(namespace="ragstore_chroma", pid=_process_id)
-REGISTRY.register(_DataVolume())
