@@ -1,4 +1,4 @@
-"""A gateway with a model server, whose replies a test determines, and a base and an assistant to ask."""
+"""A gateway with a model server, whose replies a test determines, a base, and an assistant that searches it."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -93,11 +94,13 @@ def test_each_passage_of_the_list_opens_beside_the_chat(open_tab: OpenTab, chats
     tab = opened(open_tab, chats)
     ask(tab)
     texts = listed(tab)
+
+    def is_marked(text: str) -> bool:
+        return [each.strip() for each in tab.page.evaluate(MARKED, "chunk-chosen")] == [text.strip()]
+
     for number, text in enumerate(texts):
         tab.page.get_by_role("button", name="Open passage").nth(number).click()
-        eventually(
-            lambda text=text: [each.strip() for each in tab.page.evaluate(MARKED, "chunk-chosen")] == [text.strip()]
-        )
+        eventually(partial(is_marked, text))
 
 
 def test_a_question_is_asked_and_a_citation_read_without_a_mouse(open_tab: OpenTab, chats: Chats) -> None:

@@ -10,7 +10,7 @@ import { say } from "./words";
 const PATH = "/v1/chat/completions";
 const REDRAW_MILLISECONDS = 50;
 
-/** What a question is put to. */
+/** The model or the base that gets a question. */
 export type Target = { is: "model"; name: Stored } | { is: "base"; id: string; name: Stored };
 
 export interface Turn {
@@ -20,7 +20,7 @@ export interface Turn {
   text: string;
   state: "running" | "done" | "stopped" | "failed";
   failure?: Failure;
-  /** When the question is asked again, in milliseconds. */
+  /** When the question is repeated, in milliseconds. */
   nextAt?: number;
   /** The passages of the prompt; undefined until the end of the reply. */
   passages?: Passage[];
@@ -76,7 +76,7 @@ class Chat {
     this.draft = draft;
   }
 
-  /** End the reply in progress. What has come of it stays. */
+  /** End the reply in progress. Its text so far stays. */
   stop(): void {
     clearTimeout(this.timer);
     this.controller?.abort();

@@ -214,7 +214,7 @@ function linkTo(address: string, parts: Inline[]): Inline | undefined {
   }
 }
 
-/** Finds markers in a line. What was found, or that there is none, is kept: a line may have as many as characters. */
+/** Finds markers in a line. Each result is kept, also that there is none: every character of a line may be a marker. */
 class Finder {
   private readonly found = new Map<string, number>();
   private readonly closings = new Map<string, number>();
