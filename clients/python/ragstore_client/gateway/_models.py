@@ -24,7 +24,7 @@ class DocumentEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         chunks: number of its chunks.
         hash: SHA-256 of its content.
         searchable: whether searches find it.
-        status: state of its last ingestion: `pending`, `processing`, `completed`, or `failed: ` and the reason.
+        status: state of its last ingestion: `pending`, `processing`, `completed`, or `failed:` and the reason.
         progress: share of the chunks that its last ingestion has embedded, 0 to 1.
         ingestion_id: its last ingestion.
         metadata: metadata of its chunks beside the gateway's keys.
@@ -134,7 +134,7 @@ class IngestionStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     """The state of an ingestion.
 
     Attributes:
-        status: `pending`, `processing`, `completed`, or `failed: ` and the reason.
+        status: `pending`, `processing`, `completed`, or `failed:` and the reason.
         chunks: number of chunks, as far as it is known.
         progress: share of the chunks that are embedded, 0 to 1.
         unchanged: whether the document has this content already, so that nothing was embedded.
