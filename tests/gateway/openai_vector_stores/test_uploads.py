@@ -12,6 +12,7 @@ from openai import OpenAI
 from openai.types import Upload, VectorStore
 
 from tests.gateway.openai_vector_stores.conftest import BOILER, Api
+from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served
 
 TEXT: Final = "".join(f"Line {number} of the manual. {BOILER}\n" for number in range(200))
@@ -19,6 +20,7 @@ NEW: Final = {"filename": "manual.txt", "purpose": "assistants", "bytes": 6, "mi
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+@starts_process
 def api(request: pytest.FixtureRequest) -> Api:
     """A gateway over SQLite, and one of two replicas over PostgreSQL."""
     if request.param == "sqlite":

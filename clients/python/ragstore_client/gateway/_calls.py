@@ -6,6 +6,7 @@ Questions and filters are sent in a body, never in a URL: URLs are logged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO, Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -40,16 +41,17 @@ def id_of(configuration: str | Stored[ConfigurationT] | Descriptor) -> str:
 # -- configurations ------------------------------------------------------------------------------
 
 
-class Kind(msgspec.Struct, Generic[ConfigurationT], frozen=True):
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[ConfigurationT]):
     """A kind of configuration.
 
     Attributes:
         path: the path of its calls.
-        type: its struct.
+        body: its struct.
     """
 
     path: str
-    type: type[ConfigurationT]
+    body: type[ConfigurationT]
 
 
 BASES = Kind("/ragstore/rags", KnowledgeBase)
@@ -256,7 +258,7 @@ def _stored(
     params: tuple[tuple[str, str], ...] = (),
     body: bytes | None = None,
 ) -> Call[Stored[ConfigurationT]]:
-    decode_configuration, decode_fields = json_decoder(kind.type), json_decoder(dict[str, Any])
+    decode_configuration, decode_fields = json_decoder(kind.body), json_decoder(dict[str, Any])
 
     def decode(content: bytes) -> Stored[ConfigurationT]:
         return Stored("", 0, decode_configuration(content), decode_fields(content))
