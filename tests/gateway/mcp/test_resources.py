@@ -59,7 +59,9 @@ async def test_a_cursor_of_another_list_is_an_error(agents: Agents) -> None:
 async def test_a_document_that_was_deleted_is_gone(agents: Agents) -> None:
     agents.ingest("team_kettle", "old.txt", "The old kettle was blue.")
     async with agents.client() as client:
-        passage = (await called(client, "search", query="The old kettle was blue.", limit=1))["results"][0]
+        found = (await called(client, "search", query="The old kettle was blue.", limit=10))["results"]
+        # The ranks of bases compare by calibrations, which depend on the questions before.
+        passage = next(each for each in found if each["title"] == "old.txt")
         path = f"/ragstore/rags/{agents.ids['team_kettle']}/documents/old.txt"
         assert agents.call("DELETE", path).status_code == 204
         result = await client.call_tool("fetch", {"id": passage["id"]})

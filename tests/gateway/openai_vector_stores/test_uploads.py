@@ -64,7 +64,7 @@ def test_a_file_in_parts_is_the_file(sdk: OpenAI) -> None:
 def test_a_file_in_parts_can_be_searched(gateway: Served) -> None:
     with OpenAI(base_url=f"{gateway.url}/v1", api_key="sk-any", max_retries=0) as sdk:
         completed = sdk.uploads.upload_file_chunked(
-            file=BOILER.encode(), filename="boiler.txt", bytes=len(BOILER), mime_type="text/plain", purpose="user_data"
+            file=BOILER.encode(), filename="boiler.txt", bytes=len(BOILER), mime_type="text/plain", purpose="assistants"
         )
         store: VectorStore = sdk.vector_stores.create()
         assert completed.file is not None
