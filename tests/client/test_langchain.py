@@ -91,6 +91,13 @@ def test_the_retriever_returns_passages_with_citations(
     assert len(retriever.invoke("How much do cats sleep?", k=2)) == 2
 
 
+async def test_the_number_of_documents_of_a_call_holds_for_a_synchronous_builder_in_a_coroutine(
+    vectors: RagstoreVectorStore, store: Client, client_collection: str
+) -> None:
+    retriever = RagstoreContextRetriever(builder=builder(store, client_collection), k=1)
+    assert len(await retriever.ainvoke("How much do cats sleep?", k=2)) == 2
+
+
 async def test_the_retriever_is_asynchronous_with_an_asynchronous_builder(
     vectors: RagstoreVectorStore, store: Client, client_collection: str
 ) -> None:

@@ -1,10 +1,11 @@
-"""ragstore for LangChain: a vector store over a collection, and a retriever over a builder of contexts.
+"""ragstore for LangChain: a vector store over a collection, and retrievers over contexts and knowledge bases.
 
 Needs the extra `langchain`; nothing else of the package imports this module.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import uuid
 from collections.abc import Iterable, Sequence
@@ -26,8 +27,9 @@ from ragstore_client.context._order import maximal_marginal_relevance
 from ragstore_client.context._passages import Passage, to_relevance
 from ragstore_client.context._settings import ContextSettings
 from ragstore_client.context._sync_builder import ContextBuilder
+from ragstore_client.gateway import AsyncGatewayClient, GatewayClient, KnowledgeBaseHit
 
-__all__ = ["RagstoreContextRetriever", "RagstoreVectorStore"]
+__all__ = ["GatewayRetriever", "RagstoreContextRetriever", "RagstoreVectorStore"]
 
 Store = TypeVar("Store", bound="RagstoreVectorStore")
 
@@ -222,20 +224,75 @@ class RagstoreContextRetriever(BaseRetriever):
     ) -> list[Document]:
         if isinstance(self.builder, AsyncContextBuilder):
             raise InvalidConfiguration("invoke needs a ContextBuilder; ainvoke works with either")
-        context = self.builder.build(query, session_id=self.session_id, settings=self._settings(k))
-        return _to_documents(context)
+        return _to_documents(self._context(self.builder, query, k))
 
     async def _aget_relevant_documents(
         self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
         if isinstance(self.builder, ContextBuilder):
-            return await super()._aget_relevant_documents(query, run_manager=run_manager)
+            return _to_documents(await asyncio.to_thread(self._context, self.builder, query, k))
         context = await self.builder.build(query, session_id=self.session_id, settings=self._settings(k))
         return _to_documents(context)
+
+    def _context(self, builder: ContextBuilder, query: str, k: int | None) -> ChatContext:
+        return builder.build(query, session_id=self.session_id, settings=self._settings(k))
 
     def _settings(self, k: int | None) -> ContextSettings:
         wanted = self.k if k is None else k
         return self.builder.settings if wanted is None else self.builder.settings.override(top_k_max=wanted)
+
+
+class GatewayRetriever(BaseRetriever):
+    """A retriever over a knowledge base of a gateway, with the base's own ranking.
+
+    The documents have the metadata of the passages, with `source` (document, page and heading) and `score` (the
+    relevance, 0 to 1) added. Errors are the errors of the client.
+
+    Attributes:
+        client: a client of the gateway; the caller closes it. `invoke` needs a `GatewayClient`; `ainvoke` works with
+            either.
+        base: id of the knowledge base.
+        k: maximum number of documents; the base's own when None.
+        min_score: minimum relevance, 0 to 1; the base's own when None.
+        where: a filter by metadata.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    client: GatewayClient | AsyncGatewayClient
+    base: str
+    k: int | None = None
+    min_score: float | None = None
+    where: Where | None = None
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return self._documents(query, k)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        if isinstance(self.client, GatewayClient):
+            return await asyncio.to_thread(self._documents, query, k)
+        wanted = self.k if k is None else k
+        hits = await self.client.search(
+            self.base, query, max_results=wanted, min_score=self.min_score, where=self.where
+        )
+        return [_of_hit(hit) for hit in hits]
+
+    def _documents(self, query: str, k: int | None) -> list[Document]:
+        if isinstance(self.client, AsyncGatewayClient):
+            raise InvalidConfiguration("invoke needs a GatewayClient; ainvoke works with either")
+        wanted = self.k if k is None else k
+        hits = self.client.search(self.base, query, max_results=wanted, min_score=self.min_score, where=self.where)
+        return [_of_hit(hit) for hit in hits]
+
+
+def _of_hit(hit: KnowledgeBaseHit) -> Document:
+    return Document(
+        id=hit.id, page_content=hit.text, metadata={**hit.metadata, "source": hit.source, "score": hit.score}
+    )
 
 
 def _to_metadata(metadata: dict[str, object]) -> Metadata:

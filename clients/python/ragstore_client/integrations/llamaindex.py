@@ -1,14 +1,16 @@
-"""ragstore for LlamaIndex: a vector store over a collection.
+"""ragstore for LlamaIndex: a vector store over a collection, and a retriever over a knowledge base.
 
 Needs the extra `llamaindex`, and numpy for queries by maximal marginal relevance.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.bridge.pydantic import PrivateAttr
-from llama_index.core.schema import BaseNode, MetadataMode
+from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.vector_stores.types import (
     BasePydanticVectorStore,
     FilterCondition,
@@ -21,11 +23,12 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from ragstore_client._exceptions import InvalidInput
+from ragstore_client._exceptions import InvalidConfiguration, InvalidInput
 from ragstore_client._models import JSON, Document, Match, Where
 from ragstore_client._sync.client import Client
+from ragstore_client.gateway import AsyncGatewayClient, GatewayClient, KnowledgeBaseHit
 
-__all__ = ["RagstoreLlamaVectorStore"]
+__all__ = ["GatewayLlamaRetriever", "RagstoreLlamaVectorStore"]
 
 _NODE_ID = "_node_id"
 _FIRST_CANDIDATES = 4
@@ -151,6 +154,67 @@ class RagstoreLlamaVectorStore(BasePydanticVectorStore):
             similarities=[match.score for match in matches],
             ids=[match.id for match in matches],
         )
+
+
+class GatewayLlamaRetriever(BaseRetriever):
+    """A retriever over a knowledge base of a gateway, with the base's own ranking.
+
+    The score of a node is the relevance of its passage, 0 to 1. Its metadata is the passage's, with `source` (document,
+    page and heading) added.
+
+    Args:
+        client: a client of the gateway; the caller closes it. `retrieve` needs a `GatewayClient`; `aretrieve`
+            works with either.
+        base: id of the knowledge base.
+        similarity_top_k: maximum number of nodes; the base's own when None.
+        min_score: minimum relevance, 0 to 1; the base's own when None.
+        where: a filter by metadata.
+    """
+
+    def __init__(
+        self,
+        client: GatewayClient | AsyncGatewayClient,
+        base: str,
+        *,
+        similarity_top_k: int | None = None,
+        min_score: float | None = None,
+        where: Where | None = None,
+    ) -> None:
+        super().__init__()
+        self._client = client
+        self._base = base
+        self._max_results = similarity_top_k
+        self._min_score = min_score
+        self._where = where
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        if isinstance(self._client, AsyncGatewayClient):
+            raise InvalidConfiguration("retrieve needs a GatewayClient; aretrieve works with either")
+        hits = self._client.search(
+            self._base,
+            query_bundle.query_str,
+            max_results=self._max_results,
+            min_score=self._min_score,
+            where=self._where,
+        )
+        return [_node_of(hit) for hit in hits]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        if isinstance(self._client, GatewayClient):
+            return await asyncio.to_thread(self._retrieve, query_bundle)
+        hits = await self._client.search(
+            self._base,
+            query_bundle.query_str,
+            max_results=self._max_results,
+            min_score=self._min_score,
+            where=self._where,
+        )
+        return [_node_of(hit) for hit in hits]
+
+
+def _node_of(hit: KnowledgeBaseHit) -> NodeWithScore:
+    node = TextNode(id_=hit.id, text=hit.text, metadata={**hit.metadata, "source": hit.source})
+    return NodeWithScore(node=node, score=hit.score)
 
 
 def _diverse(matches: list[Match], query: VectorStoreQuery) -> list[Match]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import IO, Any, TypeVar, Unpack
+from typing import IO, Unpack
 
 import click
 import msgspec
@@ -14,18 +13,20 @@ from ragstore_gateway.commands.documents import STDIN
 from ragstore_gateway.commands.ingest import FAILED, IngestionOptions, ingest_sources, ingestion_options
 from ragstore_gateway.commands.ingestion import reporter
 from ragstore_gateway.commands.kb.archive import BadArchive
+from ragstore_gateway.commands.kb.assistants import assistant
+from ragstore_gateway.commands.kb.json_values import (
+    configuration_of,
+    fields_of,
+    json_option,
+    print_descriptor,
+    print_json,
+    set_option,
+)
+from ragstore_gateway.commands.kb.sources import source
 from ragstore_gateway.commands.kb.transfer import export_base, import_base, readable
 from ragstore_gateway.commands.running import find_base, run, url_option
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import KEY_VARIABLE
-
-T = TypeVar("T")
-Command = TypeVar("Command", bound=Callable[..., None])
-
-
-def _json(command: Command) -> Command:
-    """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line.")(command)
 
 
 @click.group()
@@ -43,17 +44,14 @@ Exit code 1 if something failed, 2 for wrong usage.
 
 @kb.command("list")
 @click.option("--filter", "part", default="", help="Part of a name or of a description.")
-@_json
+@json_option
 @url_option
 def list_bases(part: str, as_json: bool, url: str) -> None:
     """List the knowledge bases, newest first."""
 
     async def work(gateway: AsyncGatewayClient) -> None:
         async for found in gateway.bases.iter(part):
-            if as_json:
-                _print({"id": found.id, "name": found.name, "version": found.version, "description": found.description})
-            else:
-                click.echo(f"{found.name}\t{found.id}\tversion {found.version}\t{found.description}".rstrip())
+            print_descriptor(found, found.name, as_json=as_json)
 
     run(url, work)
 
@@ -80,13 +78,13 @@ def show(name: str, version: int | None, with_documents: bool, url: str) -> None
 @kb.command()
 @click.argument("name", required=False, default="")
 @click.option("--config", type=click.File("rb"), help="A JSON file with the configuration; - for standard input.")
-@click.option("--set", "fields", multiple=True, metavar="FIELD=VALUE", help="A field, such as chunkStrategy=layers.")
-@_json
+@set_option
+@json_option
 @url_option
 def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json: bool, url: str) -> None:
     """Create a knowledge base."""
-    configuration = _configuration(config.read() if config else b"{}")
-    configuration |= dict(_field(field) for field in fields)
+    configuration = configuration_of(config.read() if config else b"{}")
+    configuration |= fields_of(fields, KnowledgeBase)
     if name:
         configuration["name"] = name
     if not configuration.get("name"):
@@ -95,11 +93,48 @@ def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json
     async def work(gateway: AsyncGatewayClient) -> None:
         base = await gateway.bases.create(configuration)
         if as_json:
-            _print({"id": base.id, "name": base.fields["name"], "version": base.version})
+            print_json({"id": base.id, "name": base.fields["name"], "version": base.version})
         else:
             click.echo(f"{base.fields['name']}: created as {base.id}")
 
     run(url, work)
+
+
+@kb.command()
+@click.argument("name")
+@click.option("--config", type=click.File("rb"), help="A JSON file with the fields; - for standard input.")
+@set_option
+@url_option
+def change(name: str, config: IO[bytes] | None, fields: tuple[str, ...], url: str) -> None:
+    """Write a new version of a knowledge base. Fields that are not given stay."""
+    changes = configuration_of(config.read() if config else b"{}") | fields_of(fields, KnowledgeBase)
+    if not changes:
+        raise click.UsageError("give --set FIELD=VALUE, or --config FILE")
+
+    async def work(gateway: AsyncGatewayClient) -> None:
+        base = await gateway.bases.update(await find_base(gateway, name), changes)
+        click.echo(f"{base.fields['name']}: version {base.version}")
+
+    run(url, work)
+
+
+@kb.command()
+@click.argument("name")
+@click.option("--permanent", is_flag=True, help="Remove all versions and all documents.")
+@url_option
+def delete(name: str, permanent: bool, url: str) -> None:
+    """Mark a knowledge base as deleted, so that nothing finds it, or remove it."""
+
+    async def work(gateway: AsyncGatewayClient) -> None:
+        base = await find_base(gateway, name)
+        await gateway.bases.delete(base, permanent=permanent)
+        click.echo(f"{base.fields['name']}: {'removed' if permanent else 'deleted'}")
+
+    run(url, work)
+
+
+kb.add_command(source)
+kb.add_command(assistant)
 
 
 @kb.command()
@@ -120,7 +155,7 @@ def ingest(name: str, sources: tuple[str, ...], **options: Unpack[IngestionOptio
 @click.option("--max-results", type=click.IntRange(1, 1000), default=None, help="The base's own by default.")
 @click.option("--min-score", type=click.FloatRange(0, 1), default=None, help="The base's own by default.")
 @click.option("--where", default="", metavar="JSON", help="Filter by the metadata of chunks.")
-@_json
+@json_option
 @url_option
 def query(
     name: str,
@@ -132,14 +167,14 @@ def query(
     url: str,
 ) -> None:
     """Print the passages nearest to a QUESTION, with their scores."""
-    filter_ = _configuration(where) if where else None
+    filter_ = configuration_of(where) if where else None
 
     async def work(gateway: AsyncGatewayClient) -> None:
         base = await find_base(gateway, name)
         passages = await gateway.search(base, question, max_results=max_results, min_score=min_score, where=filter_)
         for number, passage in enumerate(passages, 1):
             if as_json:
-                _print(msgspec.to_builtins(passage))
+                print_json(msgspec.to_builtins(passage))
             else:
                 click.echo(f"[{number}] {passage.score:.3f} {passage.source}\n{passage.text}\n")
         if not passages and not as_json:
@@ -171,7 +206,7 @@ def export_(name: str, file: str, url: str) -> None:
 @kb.command("import")
 @click.argument("file", metavar="FILE|-")
 @click.option("--name", default="", help="Name of the new knowledge base; that of the archive by default.")
-@_json
+@json_option
 @url_option
 def import_(file: str, name: str, as_json: bool, url: str) -> None:
     """Create a knowledge base from an archive that `export` wrote, and ingest its documents."""
@@ -191,26 +226,3 @@ def import_(file: str, name: str, as_json: bool, url: str) -> None:
 def _end(failed: int) -> None:
     if failed:
         raise click.exceptions.Exit(FAILED)
-
-
-def _print(value: object) -> None:
-    click.echo(msgspec.json.encode(value).decode())
-
-
-def _configuration(content: bytes | str) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(content, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise click.UsageError(f"this is not a JSON object: {error}") from None
-
-
-def _field(field: str) -> tuple[str, Any]:
-    """A field of a configuration: its value is JSON, or else text."""
-    name, separator, value = field.partition("=")
-    known = {each.encode_name: each.type for each in msgspec.structs.fields(KnowledgeBase)}
-    if not separator or name not in known:
-        raise click.UsageError(f"--set needs FIELD=VALUE, with one of the fields {', '.join(known)}")
-    try:
-        return name, msgspec.json.decode(value)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return name, value
