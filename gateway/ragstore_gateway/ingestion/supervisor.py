@@ -81,10 +81,17 @@ class Supervisor:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _measure_forever(self) -> None:
-        """Measure the queue, also while removals take long. The sweeps log that the database is unavailable."""
+        """Measure the queue, also while removals take long. The sweeps log that the database is unavailable.
+
+        Nothing is counted while nothing changes: two counts a second were two fifths of the work of an idle gateway.
+        """
+        measured: object = None
         while True:
             with contextlib.suppress(DatabaseUnavailable):
-                await self._measure()
+                version = await self._database.version()
+                if version != measured:
+                    await self._measure()
+                    measured = version
             await asyncio.sleep(MEASURE_SECONDS)
 
     async def _sweep_forever(self) -> None:
