@@ -20,11 +20,12 @@ from ragstore_client import (
     Unauthorized,
     UnexpectedResponse,
 )
-from ragstore_client.gateway import AsyncGatewayClient, KnowledgeBase, Stored
+from ragstore_client.gateway import Assistant, AsyncConfigurations, AsyncGatewayClient, KnowledgeBase, Stored
 from ragstore_gateway.settings import KEY_VARIABLE, URL_VARIABLE
 
 T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., None])
+ConfigurationT = TypeVar("ConfigurationT", KnowledgeBase, Assistant)
 
 DEFAULT_URL: Final = "http://127.0.0.1:8090"
 MAX_PORT: Final = 65535
@@ -90,16 +91,26 @@ async def find_base(gateway: AsyncGatewayClient, name: str, version: int | None 
     Raises:
         click.ClickException: there is none.
     """
+    hint = "`ragstore-gateway kb list` lists the bases, and `ragstore-gateway kb create NAME` creates one"
+    return await _find(gateway.bases, "knowledge base", hint, name, version)
+
+
+async def find_assistant(gateway: AsyncGatewayClient, name: str, version: int | None = None) -> Stored[Assistant]:
+    """An assistant; see `find_base`."""
+    hint = "`ragstore-gateway kb assistant list` lists them"
+    return await _find(gateway.assistants, "assistant", hint, name, version)
+
+
+async def _find(
+    configurations: AsyncConfigurations[ConfigurationT], kind: str, hint: str, name: str, version: int | None
+) -> Stored[ConfigurationT]:
     try:
-        return await gateway.bases.find(name, version=version)
+        return await configurations.find(name, version=version)
     except NotFound as error:
         if error.code != "configuration_not_found":
             raise
         missing = f"no version {version} of" if version else "no"
-        raise click.ClickException(
-            f"There is {missing} knowledge base '{name}': `ragstore-gateway kb list` lists the bases, and "
-            "`ragstore-gateway kb create NAME` creates one"
-        ) from None
+        raise click.ClickException(f"There is {missing} {kind} '{name}': {hint}") from None
 
 
 def message_of(error: RagstoreError, address: str) -> str:

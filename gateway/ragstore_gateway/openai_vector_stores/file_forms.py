@@ -13,6 +13,7 @@ from ragstore_gateway.api.forms import MULTIPART, read_form
 from ragstore_gateway.api.uploads import ACCEPTED
 from ragstore_gateway.configurations.name_characters import RULE, has_unseen
 from ragstore_gateway.openai_vector_stores.files import NewFile
+from ragstore_gateway.openai_vector_stores.schemas import MAX_EXPIRY_SECONDS, MIN_EXPIRY_SECONDS
 
 PURPOSES: Final = ("assistants", "user_data")
 MAX_FILENAME: Final = 255
@@ -20,9 +21,6 @@ MAX_FILENAME: Final = 255
 EXPIRY: Final = "expires_after"
 ANCHOR: Final = f"{EXPIRY}[anchor]"
 SECONDS: Final = f"{EXPIRY}[seconds]"
-MIN_EXPIRY_SECONDS: Final = 3600
-MAX_EXPIRY_SECONDS: Final = 2_592_000
-"""30 days. Both are OpenAI's."""
 
 TEXTS: Final = frozenset(
     {

@@ -17,6 +17,9 @@ MAX_KEY = 64
 MAX_VALUE = 512
 MAX_BATCH_FILES = 2000
 MAX_PARTS = 1000
+MIN_EXPIRY_SECONDS = 3600
+MAX_EXPIRY_SECONDS = 2_592_000
+"""30 days. Both are OpenAI's."""
 
 Key: TypeAlias = Annotated[str, Meta(min_length=1, max_length=MAX_KEY)]
 Text: TypeAlias = Annotated[str, Meta(max_length=MAX_VALUE)]
@@ -116,7 +119,7 @@ class VectorStoreUpdate(Struct, frozen=True):
 class FileExpiry(Struct, frozen=True):
     """When a file is deleted: so many seconds after it was created."""
 
-    seconds: Annotated[int, Meta(ge=3600, le=2_592_000)]
+    seconds: Annotated[int, Meta(ge=MIN_EXPIRY_SECONDS, le=MAX_EXPIRY_SECONDS)]
     anchor: Literal["created_at"] = "created_at"
 
 

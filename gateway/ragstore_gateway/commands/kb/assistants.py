@@ -7,9 +7,7 @@ from typing import IO, Any
 import click
 import msgspec
 
-from ragstore_client import NotFound
-from ragstore_client.gateway import Assistant as StoredAssistant
-from ragstore_client.gateway import AsyncGatewayClient, Stored
+from ragstore_client.gateway import AsyncGatewayClient
 from ragstore_gateway.commands.kb.json_values import (
     configuration_of,
     fields_of,
@@ -17,7 +15,7 @@ from ragstore_gateway.commands.kb.json_values import (
     print_descriptor,
     set_option,
 )
-from ragstore_gateway.commands.running import run, url_option
+from ragstore_gateway.commands.running import find_assistant, run, url_option
 from ragstore_gateway.configurations.assistant import Assistant
 
 
@@ -48,7 +46,7 @@ def show(name: str, version: int | None, url: str) -> None:
     """Print the configuration of an assistant as JSON."""
 
     async def work(gateway: AsyncGatewayClient) -> None:
-        found = await _find(gateway, name, version)
+        found = await find_assistant(gateway, name, version)
         click.echo(msgspec.json.format(msgspec.json.encode(found.fields)).decode())
 
     run(url, work)
@@ -99,7 +97,7 @@ def change(name: str, config: IO[bytes] | None, fields: tuple[str, ...], url: st
         raise click.UsageError("give --set FIELD=VALUE, or --config FILE")
 
     async def work(gateway: AsyncGatewayClient) -> None:
-        changed = await gateway.assistants.update(await _find(gateway, name), changes)
+        changed = await gateway.assistants.update(await find_assistant(gateway, name), changes)
         click.echo(f"rag/{changed.fields['name']}: version {changed.version}")
 
     run(url, work)
@@ -113,20 +111,8 @@ def delete(name: str, permanent: bool, url: str) -> None:
     """Mark an assistant as deleted, or remove it. Its knowledge bases stay."""
 
     async def work(gateway: AsyncGatewayClient) -> None:
-        found = await _find(gateway, name)
+        found = await find_assistant(gateway, name)
         await gateway.assistants.delete(found, permanent=permanent)
         click.echo(f"rag/{found.fields['name']}: {'removed' if permanent else 'deleted'}")
 
     run(url, work)
-
-
-async def _find(gateway: AsyncGatewayClient, name: str, version: int | None = None) -> Stored[StoredAssistant]:
-    try:
-        return await gateway.assistants.find(name, version=version)
-    except NotFound as error:
-        if error.code != "configuration_not_found":
-            raise
-        missing = f"no version {version} of" if version else "no"
-        raise click.ClickException(
-            f"There is {missing} assistant '{name}': `ragstore-gateway kb assistant list` lists them"
-        ) from None
