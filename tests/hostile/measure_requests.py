@@ -27,6 +27,7 @@ from ragstore_gateway.extraction.kept_text import KEPT_TEXT
 from tests.hostile.watchdog import watched
 from tests.support.fake_sites import FakeSite, fake_site
 from tests.support.fake_upstream import fake_upstream
+from tests.support.gateways import FAST_MODEL
 from tests.support.pages import ROOT
 from tests.support.servers import Served, free_port, running, start_process
 
@@ -208,6 +209,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         environ = {
             "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
             "RAGSTORE_GATEWAY_MODEL": "m",
+            # The default model needs minutes for the chunks of 9 MB.
+            "RAGSTORE_GATEWAY_EMBEDDING_MODEL": FAST_MODEL,
             "RAGSTORE_GATEWAY_ALLOW_HOSTS": f"127.0.0.1:{site.port}",
             "RAGSTORE_GATEWAY_REQUEST_TIMEOUT_SECONDS": "300",
             "RAGSTORE_GATEWAY_LOG_LEVEL": "warning",
