@@ -1,4 +1,7 @@
-"""A gateway in a memory control group of 1 GiB, with everything that its routes need."""
+"""A gateway in a memory control group of 1 GiB, with everything that its routes need.
+
+Its child processes have a control group of their own.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,11 @@ from tests.support.servers import Served, free_port, running, start_process
 
 MIB: Final = 1024 * 1024
 LIMIT_BYTES: Final = 1024 * MIB
-"""Less than the limit of the gateway in docker-compose.yml, which includes all its child processes."""
+"""Maximum memory of the gateway's own process."""
+
+CHILDREN_BYTES: Final = 1472 * MIB
+"""Maximum memory of its child processes, embedded Chroma included. Both together are the limit of the gateway in
+docker-compose.yml, whose store is in another container."""
 
 PAGE_BYTES: Final = 5 * MIB - 1024
 PAGES: Final = 50
@@ -72,7 +79,7 @@ def limited_gateway(folder: Path) -> Iterator[LimitedGateway]:
     Args:
         folder: where its data and its log go.
     """
-    limit = MemoryLimit(LIMIT_BYTES)
+    limit = MemoryLimit(LIMIT_BYTES, CHILDREN_BYTES)
     keys = write_keys(folder / "keys", {"hostile": "admin", "other": "reader"})
     port = free_port()
     with ExitStack() as stack:

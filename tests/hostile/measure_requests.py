@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import count, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -152,7 +153,9 @@ class Requests:
 
     def text_of_9_mb(self) -> httpx.Response:
         """A text of 9 MB, until its ingestion ends."""
-        return self._ingest(words(9 * MB), "text/plain")
+        # Chroma needs minutes to index thousands of equal vectors, so no chunk repeats another.
+        sentences = (f"Boiler {number} is checked weekly. " for number in count())
+        return self._ingest("".join(islice(sentences, 9 * MB // 30))[: 9 * MB], "text/plain")
 
     def _ingest(self, content: str, media_type: str) -> httpx.Response:
         created = self.client.post("/ragstore/rags", json={"name": f"base-{time.time_ns()}"})
