@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.support.pages import ROOT
-from tests.support.servers import Served, free_port, start_process
+from tests.support.servers import Served, free_port, start_command, start_process
 
 FAST_MODEL = "builtin/wordllama"
 """The model of the gateways of tests. The default model of new bases takes 170 times as long."""
@@ -53,11 +53,8 @@ def start_gateway(
     }
     if CHOOSING_A_MODEL.isdisjoint(settings):
         settings["RAGSTORE_GATEWAY_EMBEDDING_MODEL"] = FAST_MODEL
-    served = start_process(
-        [*prefix, sys.executable, "-m", "ragstore_gateway", command],
-        f"http://127.0.0.1:{port}",
-        folder / "gateway.log",
-        settings,
+    served = start_command(
+        "ragstore_gateway", [command], f"http://127.0.0.1:{port}", folder / "gateway.log", settings, prefix
     )
     try:
         served.wait_until_ready("/health/ready" if ready else "/health/live")

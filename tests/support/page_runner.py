@@ -99,8 +99,9 @@ class Reader:
             os.killpg(self._served[port].pid, signal.SIGTERM)
             self._served[port].wait(timeout=SECONDS)
         log = self._folder / f".log-{port}"
-        served = Served(f"http://127.0.0.1:{port}", self._start(block, log, log), log)
-        self._served[port] = served.process
+        process = self._start(block, log, log)
+        served = Served(f"http://127.0.0.1:{port}", process, log)
+        self._served[port] = process
         # A service with embedded Chroma becomes ready; one with the address of a Chroma server may never be.
         served.wait_until_ready("/health/live" if "RAGSTORE_CHROMA_URL" in block.code else "/health/ready")
         self._printed = ""

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import httpx
 
+from tests.support.forked_services import ForkedProcess, can_fork, start_fork
+
 START_SECONDS = 60.0
 
 
@@ -48,7 +50,7 @@ class Served:
     """
 
     url: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | ForkedProcess
     log: Path
 
     def wait_until_ready(self, path: str) -> None:
@@ -106,6 +108,20 @@ def start_process(command: list[str], url: str, log: Path, environ: Mapping[str,
     return Served(url, process, log)
 
 
+def start_command(
+    module: str, arguments: Sequence[str], url: str, log: Path, environ: Mapping[str, str], prefix: Sequence[str] = ()
+) -> Served:
+    """Start `python -m MODULE ARGUMENTS`. See `start_process`.
+
+    Args:
+        module: the package of the command.
+        prefix: a command that becomes the process, which it is followed by.
+    """
+    if prefix or not can_fork(environ):
+        return start_process([*prefix, sys.executable, "-m", module, *arguments], url, log, environ)
+    return Served(url, start_fork(module, arguments, log, {**inherited_environ(), **environ}), log)
+
+
 def start_chroma(folder: Path, port: int | None = None) -> Served:
     """Start a Chroma server and wait until it responds.
 
@@ -152,12 +168,7 @@ def start_service(
         "RAGSTORE_DATA_PATH": str(folder / "data"),
         **(environ or {}),
     }
-    served = start_process(
-        [*prefix, sys.executable, "-m", "ragstore", "serve"],
-        f"http://127.0.0.1:{port}",
-        folder / "service.log",
-        settings,
-    )
+    served = start_command("ragstore", ["serve"], f"http://127.0.0.1:{port}", folder / "service.log", settings, prefix)
     served.wait_until_ready("/health/ready" if ready else "/health/live")
     return served
 
