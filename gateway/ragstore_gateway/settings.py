@@ -66,7 +66,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     Attributes:
         max_bytes_in_flight: maximum size of all bodies in flight together, and of the responses that are made or sent;
             a further one waits up to 5 s and is then 503. 0 means an eighth of the container's memory limit, or of the
-            machine's memory without one.
+            machine's memory without one, and less below 1.25 GiB.
         data_path: folder of the gateway's state, and of embedded Chroma when the store runs in the same process.
         database_url: PostgreSQL for the gateway's state, such as `postgresql://user:password@host/database`; empty
             means SQLite, in `data_path`.

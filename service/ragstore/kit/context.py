@@ -66,17 +66,18 @@ class RequestContext:
     Attributes:
         backend: time spent in the backend.
         audit: record for the audit log.
-        error: the error that it got as its response, if any.
+        failure: code, text and cause of the error that it got as its response, if any. The error itself is not kept: it
+            has the frames it went through, and they have the body. A connection that stays open keeps this context.
         facts: further fields of its log line. They are no content.
     """
 
-    __slots__ = ("audit", "backend", "error", "facts", "request_id")
+    __slots__ = ("audit", "backend", "facts", "failure", "request_id")
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
         self.backend = BackendTimer()
         self.audit = AuditRecord()
-        self.error: ServiceError | None = None
+        self.failure: dict[str, str] = {}
         self.facts: dict[str, str | int] = {}
 
 
@@ -190,7 +191,8 @@ def record_error(error: ServiceError) -> None:
     """Record the error that a request gets as its response, for its log line."""
     request = _request.get()
     if request is not None:
-        request.error = error
+        fields = {"code": error.code, "problem": error.detail, "cause": error.cause}
+        request.failure = {name: text for name, text in fields.items() if text}
 
 
 def record_facts(**facts: str | int) -> None:

@@ -81,6 +81,8 @@ class Service:
         resource: name of the field that holds the resource in an audit record.
         budget_share: the memory divided by the budget of bytes, by default. It is larger than `MEMORY_SHARE` where
             child processes need memory, too.
+        idle_bytes: memory of the process without bodies. The default budget is at most 1 / `MEMORY_SHARE` of the rest,
+            but not less than half of its share of the memory.
         audits_changes: whether each request that may change something has an audit record, unless its route declares
             `READS`. Otherwise, a route records its writes itself.
     """
@@ -91,6 +93,7 @@ class Service:
     backend: str = "backend"
     resource: str = "resource"
     budget_share: int = MEMORY_SHARE
+    idle_bytes: int = 0
     audits_changes: bool = False
 
     def check_access(self, settings: ServerSettings) -> None:
@@ -108,7 +111,12 @@ class Service:
 
     def budget_bytes(self, settings: ServerSettings) -> int:
         """Maximum size of all bodies in flight, and of the responses that are made or sent."""
-        return settings.max_bytes_in_flight or usable_memory_bytes() // self.budget_share
+        return settings.max_bytes_in_flight or self._default_budget(usable_memory_bytes())
+
+    def _default_budget(self, memory: int) -> int:
+        share = memory // self.budget_share
+        rest = (memory - self.idle_bytes) // MEMORY_SHARE
+        return max(min(share, rest), share // 2)
 
     def tracing(self) -> Tracing | None:
         """Traces, if OpenTelemetry's variables set a destination. Only then is OpenTelemetry loaded."""

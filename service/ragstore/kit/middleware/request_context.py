@@ -100,7 +100,7 @@ class RequestContextMiddleware:
                 ms=round((time.perf_counter() - started) * 1000, 2),
                 **{f"{self._backend}_ms": round(request.backend.seconds * 1000, 2)},
                 **request.facts,
-                **(_failure(request) if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}),
+                **(request.failure if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}),
             )
             if request.audit.recorded or status in DENIALS or (self._audits_changes and _may_change(scope)):
                 self._write_audit_record(scope, request, request.audit.status or status)
@@ -145,15 +145,6 @@ def _level(path: str, status: int) -> int:
     if path in UNLIMITED_PATHS and status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
         return logging.DEBUG
     return logging.WARNING if status >= HTTPStatus.INTERNAL_SERVER_ERROR else logging.INFO
-
-
-def _failure(request: RequestContext) -> dict[str, str]:
-    """The problem of a request that failed, for its log line."""
-    error = request.error
-    if error is None:
-        return {}
-    fields = {"code": error.code, "problem": error.detail, "cause": error.cause}
-    return {name: text for name, text in fields.items() if text}
 
 
 def _request_id(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
