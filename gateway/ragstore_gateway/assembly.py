@@ -35,6 +35,8 @@ from ragstore_gateway.openai_vector_stores import file_routes, store_routes, upl
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
 from ragstore_gateway.retrieval.assembly import RetrievalServices
 from ragstore_gateway.retrieval.routes import ROUTES as RETRIEVAL_ROUTES
+from ragstore_gateway.retrieval.trial_routes import retrieve
+from ragstore_gateway.retrieval.trials import RetrievalTrials
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import file_routes as source_file_routes
 from ragstore_gateway.sources import routes as source_routes
@@ -163,17 +165,17 @@ class KnowledgeServices:
             KNOWLEDGE_BASE_CHOICES,
             self.sources.copy_documents,
         )
+        assistant_validator = AssistantValidator(
+            self.knowledge_bases,
+            embeddings.secrets,
+            self.retrieval.http_calls.check,
+            self.retrieval.cross_encoders.check,
+        )
         self._assistant_routes = ConfigurationRoutes(
-            self.assistants,
-            Assistant,
-            AssistantValidator(
-                self.knowledge_bases,
-                embeddings.secrets,
-                self.retrieval.http_calls.check,
-                self.retrieval.cross_encoders.check,
-            ),
-            ASSISTANTS,
-            lambda _: ALL_NAMES,
+            self.assistants, Assistant, assistant_validator, ASSISTANTS, lambda _: ALL_NAMES
+        )
+        self._trials = RetrievalTrials(
+            self.retrieval.models, self.retrieval.plain_models, self.knowledge_bases, assistant_validator
         )
 
     @property
@@ -190,6 +192,7 @@ class KnowledgeServices:
             *file_routes.ROUTES,
             *upload_routes.ROUTES,
             *RETRIEVAL_ROUTES,
+            retrieve,
             get_conversation,
             delete_conversation,
             list_audit_entries,
@@ -208,6 +211,7 @@ class KnowledgeServices:
             "conversations": self.conversations,
             "vector_stores_api": self.vector_stores_api,
             "retriever": self.retrieval.retriever,
+            "retrieval_trials": self._trials,
         }
 
     @asynccontextmanager

@@ -94,3 +94,13 @@ def may_write(scope: Scope) -> bool:
     """
     key = key_of(scope)
     return key is None or (key.scope is not None and key.scope.role != "reader")
+
+
+def is_admin(scope: Scope) -> bool:
+    """Whether a request may configure: its key is an admin's, or there are no keys.
+
+    Args:
+        scope: the request.
+    """
+    key = key_of(scope)
+    return key is None or (key.scope is not None and key.scope.role == "admin")

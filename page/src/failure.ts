@@ -43,7 +43,7 @@ export async function failureOf(response: Response): Promise<Failure> {
   } catch {
     // A proxy responded, or the response was cut.
   }
-  const { title = words.unexpectedStatus(response.status), detail = "", code = "" } = told(problem);
+  const { title = words.unexpectedStatus(response.status), detail = "", code = "" } = fieldsOf(problem);
   const retryAfter = Number.isNaN(wait) ? undefined : wait;
   return new Failure(mark(title), mark(detail), response.status, code, requestId, retryAfter, problem);
 }
@@ -57,7 +57,7 @@ interface Problem {
 }
 
 /** The strings of a problem. OpenAI's form has no title; the codes of the gateway are made from titles. */
-function told(problem: Problem | null): { title?: string; detail?: string; code?: string } {
+function fieldsOf(problem: Problem | null): { title?: string; detail?: string; code?: string } {
   const error = problem?.error;
   const [title, detail, code] = error ? [titleOf(error.code), error.message, error.code] : [problem?.title, problem?.detail, problem?.code];
   return {
@@ -74,7 +74,7 @@ function titleOf(code: unknown): string | undefined {
 
 /** The failure that an event of a stream describes. */
 export function failureIn(problem: object): Failure {
-  const { title = words.failed, detail = "", code = "" } = told(problem);
+  const { title = words.failed, detail = "", code = "" } = fieldsOf(problem);
   return new Failure(mark(title), mark(detail), 200, code);
 }
 

@@ -28,6 +28,12 @@ const AREAS: Area[] = [
     load: () => import("./ask/ask"),
   },
   {
+    name: "compare",
+    title: words.compare,
+    isOpen: () => gatewayRole.value !== undefined,
+    load: () => import("./compare/compare"),
+  },
+  {
     name: "bases",
     title: words.bases,
     isOpen: () => gatewayRole.value !== undefined,

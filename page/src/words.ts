@@ -48,6 +48,7 @@ export const words = {
   clear: "Clear",
   close: "Close",
   collection: "Collection",
+  compare: "Compare",
   bases: "Knowledge bases",
   collections: "Collections",
   copied: "Copied",

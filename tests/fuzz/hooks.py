@@ -134,6 +134,9 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
         valid["text"] = valid.get("text") or "Tea is a drink."
         valid["chunkSize"] = valid.get("chunkSize", 512)
         valid["chunkOverlap"] = min(valid.get("chunkOverlap", 0), valid["chunkSize"] - 1)
+    if operation == "retrieve":
+        # Neither an assistant nor a base may exist.
+        valid = {"question": valid["question"]}
     if operation == "queryKnowledgeBase":
         # Filters are checked by the engine.
         valid["where"] = {"layer": "chunk"}

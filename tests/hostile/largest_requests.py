@@ -94,6 +94,11 @@ LARGE: Final[Mapping[str, Make]] = {
     "POST /ragstore/rags/{id}/query": lambda gateway: _json(
         "POST", f"/ragstore/rags/{gateway.ids['rag']}/query", {"query": "boiler", "maxResults": 1000, "minScore": 0}
     ),
+    "POST /ragstore/retrieve": lambda gateway: _json(
+        "POST",
+        "/ragstore/retrieve",
+        {"question": "boiler", "base": gateway.ids["rag"], "maxResults": 1000, "minScore": 0},
+    ),
     "POST /ragstore/rags/{id}/sources/{source}/files": lambda gateway: _form(
         f"/ragstore/rags/{gateway.ids['rag']}/sources/{SOURCE}/files", "files", _SOURCE_FILE
     ),

@@ -12,6 +12,7 @@ import pytest
 from ragstore.kit.decoding import NDJSON
 from tests.page.bases import Bases
 from tests.page.chats import MODEL, Chats, ask, models, opened
+from tests.page.comparisons import compare
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.support.changing_site import ChangingSite
@@ -306,6 +307,10 @@ def test_hostile_models_bases_and_passages_are_shown_as_text(
     for number in range(buttons.count()):
         buttons.nth(number).click()
         tab.page.get_by_role("complementary", name="Passage").locator(".text").wait_for()
+    tab.show(f"#/compare?a=base%20{hostile_base}&b=plain")
+    compare(tab, STRINGS[0])
+    tab.page.get_by_role("region", name="Side A").get_by_role("list", name="Passages").wait_for()
+    tab.page.get_by_role("region", name="Side A").get_by_text("Prompt:").click()
     assert harmless(tab)
 
 

@@ -181,7 +181,7 @@ def test_no_control_of_a_base_leads_to_a_403(
     sign_in(tab, keyed_gateway.keys[role])
     tab.page.get_by_role("link", name="Knowledge bases").first.wait_for()
     below = ("", "/documents/tea.txt?chunk=1", "/try", "/settings", "/sources", "/versions")
-    for path in ("#/ask", "#/bases", "#/bases/new", *(f"#/bases/{keyed_base}{each}" for each in below)):
+    for path in ("#/ask", "#/compare", "#/bases", "#/bases/new", *(f"#/bases/{keyed_base}{each}" for each in below)):
         tab.show(path)
         tab.page.wait_for_timeout(700)
         enabled = tab.page.locator("main button:enabled")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.page.bases import Bases
 from tests.page.chats import Chats, ask
+from tests.page.comparisons import compare, side
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.support.fake_upstream import stream_of
@@ -111,3 +112,18 @@ def test_the_screenshot_of_a_reply_can_be_taken(open_tab: OpenTab, handbook: Cha
     # The passage is scrolled into view a frame later.
     tab.page.wait_for_timeout(300)
     taken(tab, f"ask-{scheme}")
+
+
+def test_the_screenshots_of_a_comparison_can_be_taken(open_tab: OpenTab, handbook: Chats) -> None:
+    (found,) = handbook.bases.call("GET", "/ragstore/rags/descriptors", params={"filter": "House handbook"}).json()
+    base = found["resource"].rpartition("/")[2].partition("?")[0]
+    address = f"#/compare?a=base%20{base}&b=base%20{base}"
+    tab = open_tab(handbook.url, address, viewport={"width": 1180, "height": 720})
+    side(tab, "B", "group").get_by_label("Minimum score").fill("0.72")
+    compare(tab, QUESTION)
+    for name in ("A", "B"):
+        side(tab, name).get_by_role("list", name="Passages").wait_for()
+    tab.page.get_by_role("button", name="Compare").evaluate("button => button.scrollIntoView()")
+    for scheme in ("light", "dark"):
+        tab.page.emulate_media(color_scheme=scheme)
+        taken(tab, f"compare-{scheme}")

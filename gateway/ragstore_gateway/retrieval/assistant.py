@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -48,6 +49,7 @@ EMPTY_CONTEXT: Final[Mapping[str, str]] = {
 }
 """The text for a model if there are no passages, by the reason. Other reasons mean that nothing was searched for."""
 
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _log = structlog.get_logger(__name__)
 
 
@@ -65,6 +67,33 @@ class AssistantServices:
     workflows: Workflows
     retrieval: TaskRetrieval
     record: Callable[[Step], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """The retrieval for a conversation.
+
+    Attributes:
+        reason: why there are no passages; empty if there are some.
+        question: what was searched for; None if nothing was.
+        contexts: the contexts of the tasks.
+        seconds: its duration.
+    """
+
+    reason: str
+    question: Question | None = None
+    contexts: Sequence[TaskContext] = ()
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether the reason is a failure, and not a lack of passages."""
+        return self.reason in ("failed", "timeout")
+
+    @property
+    def source_count(self) -> int:
+        """The number of sources of the passages: each one has a number of its own."""
+        return len({each.number for context in self.contexts for each in context.passages})
 
 
 class AssistantModel:
@@ -118,52 +147,55 @@ class AssistantModel:
         self, conversation: Conversation, caller: Caller, complete: Complete | None = None
     ) -> Augmentation:
         """Add what the tasks retrieve to the system message; see `RagModel`."""
+        found = await self._retrieval(conversation, caller, complete)
+        metrics.retrieval(found.reason or "used")
+        if found.question is not None:
+            metrics.RETRIEVAL_SECONDS.observe(found.seconds)
+            step = self._step(caller, found.contexts, found.question)
+            record_facts(step=step.id)
+            await self._services.record(step)
+        return self._augmentation(conversation, caller, found)
+
+    async def trial(self, conversation: Conversation, caller: Caller) -> tuple[Retrieval, Augmentation]:
+        """The same without a step, without metrics of chats, and without a model that rewrites the question.
+
+        Args:
+            caller: where the question comes from.
+
+        Returns:
+            The retrieval, whose candidates have their texts, and the augmentation of a chat.
+        """
+        found = await self._retrieval(conversation, caller, None, all_texts=True)
+        return found, self._augmentation(conversation, caller, found)
+
+    async def _retrieval(
+        self, conversation: Conversation, caller: Caller, complete: Complete | None, *, all_texts: bool = False
+    ) -> Retrieval:
+        """Search, unless there is a reason not to."""
         settings = self._services.settings
         self._record_assistant()
         if not settings.rag_enabled or not (self.body.workflow or self.body.http_calls):
-            metrics.retrieval("disabled")
-            return self._augmentation(conversation, caller, [], "disabled")
+            return Retrieval("disabled")
         query = self._configuration.body.query or settings.rag_query
         question = Question.of(conversation, query)
         if reason := unsearched(question, settings.rag_task_patterns):
-            metrics.retrieval(reason)
-            return self._augmentation(conversation, caller, [], reason)
+            return Retrieval(reason)
         with span("retrieval", attributes={"assistant": self._configuration.id}) as describe:
-            added = await self._retrieved(conversation, question, caller, query, complete)
-            describe("sources", added.source_count)
-            describe("reason", added.reason)
-            return added
-
-    async def _retrieved(
-        self,
-        conversation: Conversation,
-        question: Question,
-        caller: Caller,
-        query: str,
-        complete: Complete | None,
-    ) -> Augmentation:
-        """Search, record the retrieval, and add what was found."""
-        settings = self._services.settings
-        started = time.perf_counter()
-        limit = settings.rag_timeout_seconds
-        deadline = asyncio.get_running_loop().time() + limit
-        if query == "rewrite":
-            with span("rewrite question"):
-                question = await rewritten(question, conversation, complete, settings.rag_rewrite_prompt, limit)
-        contexts, error = await self._retrieve(question, caller, deadline)
-        seconds = time.perf_counter() - started
-        metrics.RETRIEVAL_SECONDS.observe(seconds)
-        reason = "" if any(context.passages for context in contexts) else error or _reason(question, contexts)
-        failed = reason in ("failed", "timeout")
-        if failed:
+            started = time.perf_counter()
+            limit = settings.rag_timeout_seconds
+            deadline = asyncio.get_running_loop().time() + limit
+            if query == "rewrite":
+                with span("rewrite question"):
+                    question = await rewritten(question, conversation, complete, settings.rag_rewrite_prompt, limit)
+            contexts, error = await self._contexts(question, caller, deadline, all_texts=all_texts)
+            reason = "" if any(context.passages for context in contexts) else error or _reason(question, contexts)
+            found = Retrieval(reason, question, contexts, time.perf_counter() - started)
+            describe("sources", found.source_count)
+            describe("reason", reason)
+        if found.failed:
             _log.warning("retrieval failed", reason=reason, assistant=self._configuration.id)
-        metrics.retrieval(reason or "used")
-        step = self._step(caller, contexts, question)
-        _record_retrieval(step, contexts, seconds)
-        await self._services.record(step)
-        return self._augmentation(
-            conversation, caller, contexts, reason, failed=failed, seconds=seconds, searched=question.embedded
-        )
+        _record_retrieval(found)
+        return found
 
     def _record_assistant(self) -> None:
         """Add the assistant to the log line of the request. A plain model is none."""
@@ -171,13 +203,15 @@ class AssistantModel:
         if own.id:
             record_facts(assistant=own.body.name, assistant_id=own.id, assistant_version=own.version)
 
-    async def _retrieve(self, question: Question, caller: Caller, deadline: float) -> tuple[list[TaskContext], str]:
+    async def _contexts(
+        self, question: Question, caller: Caller, deadline: float, *, all_texts: bool
+    ) -> tuple[list[TaskContext], str]:
         """The contexts of the tasks, and the reason if there are none."""
         try:
             async with asyncio.timeout_at(deadline + GRACE_SECONDS):
                 assistant, bases = await self._found(caller)
                 contexts = await self._services.retrieval.retrieve(
-                    assistant, bases, question, deadline, caller.variables
+                    assistant, bases, question, deadline, caller.variables, all_texts=all_texts
                 )
                 return contexts, ""
         except TimeoutError:
@@ -202,31 +236,21 @@ class AssistantModel:
             searched="" if question is None else question.rewritten,
         )
 
-    def _augmentation(
-        self,
-        conversation: Conversation,
-        caller: Caller,
-        contexts: Sequence[TaskContext],
-        reason: str,
-        *,
-        failed: bool = False,
-        seconds: float = 0.0,
-        searched: Sequence[str] = (),
-    ) -> Augmentation:
+    def _augmentation(self, conversation: Conversation, caller: Caller, found: Retrieval) -> Augmentation:
         settings = self._services.settings
         passages = [
             structs.replace(each, url=caller.origin + each.url) if each.url.startswith("/") else each
-            for context in contexts
+            for context in found.contexts
             for each in context.passages
         ]
-        messages = self._messages(conversation, contexts, passages, reason)
+        searched = () if found.question is None else found.question.embedded
         return Augmentation(
-            messages,
+            self._messages(conversation, found.contexts, passages, found.reason),
             passages,
-            reason,
-            failed=failed,
+            found.reason,
+            failed=found.failed,
             debug={
-                **self._debug(conversation, contexts, passages, reason, seconds),
+                **self._debug(conversation, found, passages),
                 "searched": [text[:MAX_SHOWN_QUESTION] for text in searched],
             },
             list_sources=settings.rag_list_sources if self.body.list_sources is None else self.body.list_sources,
@@ -264,12 +288,7 @@ class AssistantModel:
         return "\n\n".join(filter(None, (system, instruction)))
 
     def _debug(
-        self,
-        conversation: Conversation,
-        contexts: Sequence[TaskContext],
-        passages: Sequence[PromptPassage],
-        reason: str,
-        seconds: float,
+        self, conversation: Conversation, found: Retrieval, passages: Sequence[PromptPassage]
     ) -> dict[str, object]:
         context = ChatContext(
             question=conversation.question,
@@ -280,9 +299,15 @@ class AssistantModel:
             passages=list(passages),
             tokens=sum(passage.tokens for passage in passages),
         )
-        traces = self._step(Caller(), contexts).traces
+        traces = self._step(Caller(), found.contexts).traces
         own = {"assistant": self._configuration.body.name, "version": self._configuration.version}
-        return {**context.debug(), "reason": reason or None, "ms": round(seconds * 1000, 1), **own, "traces": traces}
+        milliseconds = round(found.seconds * 1000, 1)
+        return {**context.debug(), "reason": found.reason or None, "ms": milliseconds, **own, "traces": traces}
+
+
+def unsaved(body: Assistant) -> Configuration[Assistant]:
+    """An assistant that is not stored, so that it has no id and no version."""
+    return Configuration("", 0, 0, body, _EPOCH, _EPOCH, deleted=False)
 
 
 def unsearched(question: Question, task_patterns: Sequence[str]) -> str:
@@ -297,12 +322,12 @@ def unsearched(question: Question, task_patterns: Sequence[str]) -> str:
     return "short_question" if question.is_small_talk else ""
 
 
-def _record_retrieval(step: Step, contexts: Sequence[TaskContext], seconds: float) -> None:
+def _record_retrieval(found: Retrieval) -> None:
     """Add a retrieval to the log line of its request, without content: the ids lead to its entry in the ledger."""
-    searched = [each for context in contexts for each in context.trace.knowledge_bases or ()]
+    searched = [each for context in found.contexts for each in context.trace.knowledge_bases or ()]
     bases = dict.fromkeys(each.id for each in searched if isinstance(each.id, str))
-    errors = dict.fromkeys(error for context in contexts for error in _errors(context.trace))
-    record_facts(step=step.id, retrieval_ms=round(seconds * 1000))
+    errors = dict.fromkeys(error for context in found.contexts for error in _errors(context.trace))
+    record_facts(retrieval_ms=round(found.seconds * 1000))
     if bases:
         record_facts(bases=",".join(bases))
     if errors:

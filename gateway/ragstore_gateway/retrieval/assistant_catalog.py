@@ -10,12 +10,11 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
-from ragstore_gateway.chat.rag_models import RagModel
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.errors import DatabaseUnavailable
-from ragstore_gateway.retrieval.assistant import AssistantModel, AssistantServices
+from ragstore_gateway.retrieval.assistant import AssistantModel, AssistantServices, unsaved
 
 T = TypeVar("T")
 
@@ -81,7 +80,7 @@ class Assistants:
                 raise
         return self._models
 
-    async def find(self, name: str) -> RagModel | None:
+    async def find(self, name: str) -> AssistantModel | None:
         """Look an assistant up.
 
         Returns:
@@ -106,6 +105,10 @@ class Assistants:
             known = AssistantModel(found, self._services)
         self._keep(name, known)
         return known
+
+    def unsaved(self, body: Assistant) -> AssistantModel:
+        """The model of an assistant that is not stored."""
+        return AssistantModel(unsaved(body), self._services)
 
     def _keep(self, name: str, model: AssistantModel) -> None:
         """Keep a model; a new one as the most recently used one."""

@@ -19,6 +19,22 @@ from ragstore_gateway.retrieval.workflow import TaskSearch
 BASE_MISSING: Final = "configuration_not_found"
 """Error of a search of a knowledge base that does not exist any more, or has another name now."""
 
+RANKED: Final = ("context", "cut", "no_room")
+"""The fates of the passages that were ranked for the context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage that a search has found, and whether it is in the context, or why not.
+
+    Attributes:
+        number: its number in the prompt; 0 if it is not there.
+    """
+
+    passage: Passage
+    fate: Fate
+    number: int = 0
+
 
 @dataclass
 class Found:
@@ -65,6 +81,25 @@ class Found:
         taken = {(each.base, each.id) for each in passages}
         self.left_out = [(each, fate) for each, fate in self.left_out if (each.base, each.id) not in taken]
 
+    def candidates(
+        self, base: str, chosen: Sequence[Passage], used: Mapping[tuple[str | None, str], PromptPassage]
+    ) -> list[Candidate]:
+        """All passages of a base that were found: the ranked ones in their order, and then the others.
+
+        Args:
+            chosen: the passages of all bases that were ranked for the context.
+            used: the passages of the prompt, by base and id.
+        """
+        own = [each for each in chosen if each.base == base]
+        left_out = [(each, fate) for each, fate in self.left_out if each.base == base]
+        known = {each.id for each in own} | {each.id for each, _ in left_out}
+        away = [each for each in self.passages if each.base == base and each.id not in known]
+        return [
+            *(_ranked(each, used.get((each.base, each.id))) for each in own),
+            *(Candidate(each, "ranked_away") for each in away),
+            *(Candidate(each, fate) for each, fate in left_out),
+        ]
+
     def address(self, base: str, passage_id: str) -> str:
         """The path of the gateway that shows a passage of a base."""
         return passage_path(self.base_id(base), passage_id)
@@ -108,17 +143,11 @@ def found_by(
     return found
 
 
-def trace_of(
-    search: TaskSearch,
-    found: Found,
-    chosen: Sequence[Passage],
-    used: Mapping[tuple[str | None, str], PromptPassage],
-) -> KnowledgeBaseTrace:
+def trace_of(search: TaskSearch, found: Found, candidates: Sequence[Candidate]) -> KnowledgeBaseTrace:
     """The trace of a search.
 
     Args:
-        chosen: the passages of all bases that were ranked for the context.
-        used: the passages of the prompt, by base and id.
+        candidates: the passages that it has found.
     """
     result = found.results.get(search.name)
     if search.query is None or result is None:
@@ -126,16 +155,6 @@ def trace_of(
     base = search.query.base
     if result.error:
         return KnowledgeBaseTrace(kb=search.name, id=base.id, version=base.version, error=result.error)
-    own = [each for each in chosen if each.base == search.name]
-    known = {each.id for each in own}
-    left_out = [(each, fate) for each, fate in found.left_out if each.base == search.name]
-    known |= {each.id for each, _ in left_out}
-    away = [each for each in found.passages if each.base == search.name and each.id not in known]
-    candidates: list[tuple[Passage, Fate]] = [
-        *((each, _fate(each, used.get((each.base, each.id)))) for each in own),
-        *((each, "ranked_away") for each in away),
-        *left_out,
-    ]
     return KnowledgeBaseTrace(
         kb=search.name,
         id=base.id,
@@ -144,25 +163,25 @@ def trace_of(
         store_type=base.body.store_type,
         max_results=search.max_results,
         min_score=search.query.min_score,
-        retrieved_count=len(own),
-        passages=[_passage_trace(each, fate, used.get((each.base, each.id))) for each, fate in candidates],
+        retrieved_count=sum(each.fate in RANKED for each in candidates),
+        passages=[_passage_trace(each) for each in candidates],
     )
 
 
-def _fate(passage: Passage, used: PromptPassage | None) -> Fate:
-    """The fate of a passage that was ranked for the context."""
+def _ranked(passage: Passage, used: PromptPassage | None) -> Candidate:
+    """A passage that was ranked for the context."""
     if used is None:
-        return "no_room"
-    return "context" if used.text == passage.text else "cut"
+        return Candidate(passage, "no_room")
+    return Candidate(passage, "context" if used.text == passage.text else "cut", used.number)
 
 
-def _passage_trace(passage: Passage, fate: Fate, used: PromptPassage | None) -> PassageTrace:
-    is_used = used is not None and fate in ("context", "cut")
+def _passage_trace(candidate: Candidate) -> PassageTrace:
+    passage = candidate.passage
     return PassageTrace(
         passage.id,
         round(passage.relevance, 6),
-        fate,
+        candidate.fate,
         str(passage.metadata.get(DOCUMENT_KEY, "")),
-        used.number if used is not None and is_used else 0,
-        fate == "no_room",
+        candidate.number,
+        candidate.fate == "no_room",
     )

@@ -74,6 +74,11 @@ class CollectionSearch:
         """Maximum number of candidates of each ranking."""
         return candidates_of(self.max_results)
 
+    @property
+    def vector_attributes(self) -> Mapping[str, str]:
+        """The attributes of the span of a search by vectors."""
+        return {"db.system.name": self.collection.store_type, "base": self.collection.base_id}
+
     def split(self, passages: Sequence[Passage]) -> tuple[list[Passage], list[Passage]]:
         """The passages that have the minimum relevance, and the nearest ones of the others, at most `max_results`.
 
@@ -148,7 +153,7 @@ class HybridSearch:
 
     async def _search_linked(self, search: CollectionSearch) -> FoundChunks:
         """Search a collection that others fill: by vectors, and all of its records are visible."""
-        with span("search vectors", "client", {"db.system.name": search.collection.store_type}):
+        with span("search vectors", "client", search.vector_attributes):
             passages = await search.store.search(search.vector, search.max_results, where=search.where)
         near, below = search.split(passages)
         return FoundChunks(_ranked(search, near, NOTHING, DEFAULT), (), below)
@@ -197,7 +202,7 @@ class HybridSearch:
         base = search.base
         if base.retrieval == "vector" or (base.retrieval == "hybrid" and not base.keyword_weight):
             return NOTHING
-        with span("search keywords"):
+        with span("search keywords", attributes={"base": search.collection.base_id}):
             return await self._keywords.search(search.collection.id, search.question, max(search.pool, KEYWORD_DEPTH))
 
     async def _by_vector(self, search: CollectionSearch) -> FoundChunks:
@@ -208,7 +213,7 @@ class HybridSearch:
             where = narrowed(search.where, clause)
             return await search.store.search(search.vector, limit, where=where)
 
-        with span("search vectors", "client", {"db.system.name": search.collection.store_type}):
+        with span("search vectors", "client", search.vector_attributes):
             return await self._visible.search(search.collection.base_id, fetch, search.pool, search.collection.owner)
 
 

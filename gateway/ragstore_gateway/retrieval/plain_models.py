@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Raw, structs
@@ -12,13 +11,11 @@ from ragstore_gateway.chat.rag_models import Augmentation, Caller, no_question
 from ragstore_gateway.configurations.assistant import Assistant, RagDefaults, Task
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
-from ragstore_gateway.retrieval.assistant import AssistantModel, AssistantServices
+from ragstore_gateway.retrieval.assistant import AssistantModel, AssistantServices, unsaved
 from ragstore_gateway.settings import Settings
 
 TASK: Final = "rag"
 """Id of the task, in traces."""
-
-_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 
 def plain_assistant(settings: Settings) -> Assistant:
@@ -53,8 +50,7 @@ class PlainModel(AssistantModel):
     """
 
     def __init__(self, upstream_models: Sequence[str], services: AssistantServices) -> None:
-        body = plain_assistant(services.settings)
-        super().__init__(Configuration("", 0, 0, body, _EPOCH, _EPOCH, deleted=False), services)
+        super().__init__(unsaved(plain_assistant(services.settings)), services)
         self._upstream_models = upstream_models
 
     @property

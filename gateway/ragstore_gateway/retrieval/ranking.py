@@ -59,6 +59,10 @@ class Ranking:
             ServiceError: the provider of embeddings failed.
         """
         given = _best(passages)
+        with span("diversity", attributes={"passages": len(given)}):
+            return await self._diverse(given, diversity, same_model=same_model)
+
+    async def _diverse(self, given: Sequence[Passage], diversity: float, *, same_model: bool) -> list[Passage]:
         own = [each.vector for each in given if each.vector is not None] if same_model else []
         vectors: Sequence[Vector] | Vectors = own
         if len(own) < len(given):

@@ -56,6 +56,7 @@ class BaseQuery:
         with_vectors: whether the passages have their vectors, where the engine returns them.
         matches_nothing: whether its filter needs what the request does not have, such as a session.
         chunks_only: whether records of documents, pages and sections are left out, which repeat the texts of chunks.
+        all_texts: whether passages below the minimum relevance keep their texts.
     """
 
     base: Configuration[KnowledgeBase]
@@ -65,6 +66,7 @@ class BaseQuery:
     with_vectors: bool = False
     matches_nothing: bool = False
     chunks_only: bool = False
+    all_texts: bool = False
 
     @classmethod
     def of(
@@ -78,6 +80,7 @@ class BaseQuery:
         where: Where | None = None,
         with_vectors: bool = False,
         chunks_only: bool = False,
+        all_texts: bool = False,
     ) -> Self:
         """A search within the filter of the base.
 
@@ -96,6 +99,7 @@ class BaseQuery:
             with_vectors,
             matches_nothing=own is None,
             chunks_only=chunks_only,
+            all_texts=all_texts,
         )
 
     @property
@@ -121,7 +125,8 @@ class BaseResult:
         is_missing: whether there is nothing to search: no document was ingested, the collection does not exist, or no
             record can match the filter.
         model: the model of the vectors; empty for an unknown one.
-        below: passages whose relevance is less than the minimum, the most relevant one first, without their texts.
+        below: passages whose relevance is less than the minimum, the most relevant one first, without texts unless
+            the search is for all texts.
         fetched: the number of passages that were searched for, if that is more than the search says.
     """
 
@@ -216,7 +221,7 @@ class KnowledgeRetriever:
         estimate = sum(query.estimated_bytes for query in queries)
         await reserve(estimate)
         results = await self._search(question, queries, deadline)
-        characters = sum(len(passage.text) for result in results for passage in result.passages)
+        characters = sum(len(each.text) for result in results for each in (*result.passages, *result.below))
         if estimate > FREE_BYTES:
             give_back(estimate - BYTES_PER_CHARACTER * characters)
         return results
@@ -292,7 +297,7 @@ class KnowledgeRetriever:
             collection = current
         name = query.base.body.name
         named = [replace(each, base=name) for each in found.visible]
-        below = [replace(each, base=name, text="") for each in found.below]
+        below = [replace(each, base=name, text=each.text if query.all_texts else "") for each in found.below]
         return BaseResult(query, named, model=model, below=below)
 
     async def _collection(self, base: Configuration[KnowledgeBase]) -> Collection | None:

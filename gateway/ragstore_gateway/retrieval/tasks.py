@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from ragstore.kit.errors import ServiceError
+from ragstore.kit.tracing.spans import span
 from ragstore_client import RagstoreError
 from ragstore_gateway.api.request_variables import NO_VARIABLES, RequestVariables
 from ragstore_gateway.chat.prompt_passage import PromptPassage
@@ -19,7 +20,7 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import HttpCallTrace, TaskTrace
 from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, Passage
 from ragstore_gateway.retrieval import metrics
-from ragstore_gateway.retrieval.candidates import BASE_MISSING, Found, found_by, trace_of
+from ragstore_gateway.retrieval.candidates import BASE_MISSING, Candidate, Found, found_by, trace_of
 from ragstore_gateway.retrieval.context import (
     RELEVANT_CONTEXT,
     SEARCH_RESULTS,
@@ -59,12 +60,14 @@ class TaskContext:
         trace: how it came about.
         text: the end of the system message; empty if nothing was found.
         passages: the passages in the text, with their numbers.
+        candidates: all passages that its searches have found.
         is_missing: whether there is nothing to search in any of its bases.
     """
 
     trace: TaskTrace
     text: str = ""
     passages: Sequence[PromptPassage] = ()
+    candidates: Sequence[Candidate] = ()
     is_missing: bool = False
 
 
@@ -102,6 +105,8 @@ class TaskRetrieval:
         question: Question,
         deadline: float,
         variables: RequestVariables = NO_VARIABLES,
+        *,
+        all_texts: bool = False,
     ) -> list[TaskContext]:
         """Retrieve for all tasks of an assistant: all searches and HTTP calls are concurrent.
 
@@ -109,11 +114,12 @@ class TaskRetrieval:
             bases: the bases of its workflow, by name.
             deadline: time on the event loop's clock at which searches, calls and rankings end.
             variables: the variables of the request.
+            all_texts: whether passages below the minimum relevance keep their texts.
 
         Returns:
             The contexts of the tasks, in their order.
         """
-        searches = [searches_of(task, assistant, bases, variables) for task in assistant.tasks]
+        searches = [searches_of(task, assistant, bases, variables, all_texts=all_texts) for task in assistant.tasks]
         queries = [search.query for own in searches for search in own or () if search.query is not None]
         async with asyncio.TaskGroup() as group:
             searching = group.create_task(self._search(assistant, question, searches, queries, deadline))
@@ -132,7 +138,8 @@ class TaskRetrieval:
         for task, own, choice, call in zip(
             assistant.tasks, found, await asyncio.gather(*choosing), calling, strict=True
         ):
-            contexts.append(self._context(assistant, task, own, choice, call.result(), number))
+            with span("context", attributes={"task": task.id}):
+                contexts.append(self._context(assistant, task, own, choice, call.result(), number))
             number = max((each.number for each in contexts[-1].passages), default=number - 1) + 1
         return contexts
 
@@ -246,12 +253,14 @@ class TaskRetrieval:
             passages += _under_headings(fitting, found, number)
             context = text.strip()
         numbers = {(each.collection, each.id): each for each in passages if not each.is_response}
+        by_base = {each.name: found.candidates(each.name, chosen, numbers) for each in found.searches or ()}
         traces = None
         if found.searches is not None:
-            traces = [trace_of(each, found, chosen, numbers) for each in found.searches]
+            traces = [trace_of(each, found, by_base[each.name]) for each in found.searches]
         trace = TaskTrace(task=task.id, knowledge_bases=traces, http_call=http_call, context=context)
         is_missing = http_call is None and all(result.is_missing for result in found.results.values())
-        return TaskContext(trace, text, passages, is_missing)
+        candidates = [each for own in by_base.values() for each in own]
+        return TaskContext(trace, text, passages, candidates, is_missing)
 
     async def _ranked(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
@@ -95,49 +96,47 @@ def searches_of(
     assistant: Assistant,
     bases: Mapping[str, Configuration[KnowledgeBase]],
     variables: RequestVariables,
+    *,
+    all_texts: bool = False,
 ) -> Sequence[TaskSearch] | None:
     """The searches of a task. Explicit references override a base's own parameters; `ragDefaults` do for all bases.
 
     Args:
         bases: the bases of the workflow.
         variables: the variables of the request.
+        all_texts: whether passages below the minimum relevance keep their texts.
 
     Returns:
         The searches; None if the task searches no knowledge base.
     """
     # One passage of each source: others may have several among the nearest.
     chooses = task.rerank is not None or task.diversity is not None or assistant.prompt_style == "sources"
+    search = partial(_search, bases=bases, task=task, variables=variables, chooses=chooses, all_texts=all_texts)
     if task.knowledge_bases:
-        return [
-            _search(each.name, each.max_results, each.min_score, task, bases.get(each.name), variables, chooses=chooses)
-            for each in task.knowledge_bases
-        ]
+        return [search(each.name, each.max_results, each.min_score) for each in task.knowledge_bases]
     if not task.enable_workflow_rag:
         return None
     defaults = task.rag_defaults or RagDefaults()
-    return [
-        _search(
-            each.name, defaults.max_results, defaults.min_score, task, bases.get(each.name), variables, chooses=chooses
-        )
-        for each in assistant.bases
-    ]
+    return [search(each.name, defaults.max_results, defaults.min_score) for each in assistant.bases]
 
 
 def _search(
     name: str,
     max_results: int | None,
     min_score: float | None,
-    task: Task,
-    base: Configuration[KnowledgeBase] | None,
-    variables: RequestVariables,
     *,
+    bases: Mapping[str, Configuration[KnowledgeBase]],
+    task: Task,
+    variables: RequestVariables,
     chooses: bool,
+    all_texts: bool,
 ) -> TaskSearch:
     """A search of a task.
 
     Args:
         chooses: whether passages are chosen among more passages.
     """
+    base = bases.get(name)
     if base is None:
         return TaskSearch(name, None)
     count = base.body.max_results if max_results is None else max_results
@@ -151,5 +150,6 @@ def _search(
         filters=[task.where],
         with_vectors=task.diversity is not None,
         chunks_only=True,
+        all_texts=all_texts,
     )
     return TaskSearch(name, query, count)

@@ -324,6 +324,27 @@ def test_a_chat_finds_nothing_in_a_hidden_base_as_if_it_were_absent(gateway: Gat
     assert timeless(hidden.json(), {name: "A", "payroll": "B"}) == timeless(absent.json(), {f"{name}2": "A", gone: "B"})
 
 
+def test_a_retrieval_of_a_hidden_base_is_one_of_an_absent_base(gateway: Gateway) -> None:
+    def retrieve(key: str, **fields: Any) -> httpx.Response:
+        return gateway.call(key, "POST", "/ragstore/retrieve", json={"question": QUESTION, **fields})
+
+    absent = str(uuid4())
+    for key in ROLES:
+        responses = [seen(retrieve(key, base=base), base) for base in (gateway.hidden, absent)]
+        assert responses[0] == responses[1]
+        assert responses[0][0] == 404  # type: ignore[index]  # the status
+    drafts = [seen(retrieve("admin", assistant=assistant("draft", base)), base) for base in ("payroll", "payrolx")]
+    assert drafts[0] == drafts[1]
+    assert drafts[0][0] == 400  # type: ignore[index]  # the status
+    name = f"both-{uuid4().hex}"
+    body = assistant(name, "payroll", "team_docs")
+    assert gateway.call("root", "POST", "/ragstore/assistants", json=body).status_code == 201
+    found = retrieve("reader", assistant=name).json()
+    assert {each["base"] for each in found["passages"]} == {"team_docs"}
+    assert [each.get("error") for each in found["searches"]] == ["configuration_not_found", None]
+    assert {each["base"] for each in retrieve("root", assistant=name).json()["passages"]} == {"payroll", "team_docs"}
+
+
 def remove_base(gateway: Gateway, name: str) -> None:
     """Delete a base by its name."""
     listed = gateway.call("root", "GET", f"/ragstore/rags/descriptors?filter={name}").json()

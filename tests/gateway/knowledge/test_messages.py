@@ -15,6 +15,7 @@ from tests.support.problems import assert_problem
 from tests.support.servers import Served
 
 CALL: Final = {"url": "https://search.example/"}
+RETRIEVE: Final = "/ragstore/retrieve"
 BLANK: Final = "Must not be blank"
 NAME_OF_DOCUMENT: Final = (
     "Must have no control, bidirectional, separator or invisible characters, no space or slash at either end, and no "
@@ -50,6 +51,30 @@ MESSAGES: Final[list[tuple[str, str, object, str, str]]] = [
     ("POST", "BASE/query", {"query": "x", "maxResults": "5"}, "$.maxResults", "Expected `int`, got `str`"),
     ("POST", "BASE/query", {"query": "x", "maxresults": 5}, "$.maxresults", "Unknown field"),
     ("POST", "BASE/query", [], "$", "Expected `object`, got `array`"),
+    ("POST", RETRIEVE, {"question": " "}, "$.question", BLANK),
+    ("POST", RETRIEVE, {"question": "x", "assistant": 5}, "$.assistant", "Expected `str | object`, got `int`"),
+    (
+        "POST",
+        RETRIEVE,
+        {"question": "x", "assistant": "a", "base": "b"},
+        "$",
+        "Must have at most one of assistant and base",
+    ),
+    ("POST", RETRIEVE, {"question": "x", "maxResults": 5}, "$.maxResults", "Needs base"),
+    (
+        "POST",
+        RETRIEVE,
+        {"question": "x", "base": "b", "where": {"owner": "{nobody}"}},
+        "$.where.owner",
+        "There is no such variable: the variables are {session_id}, {conversation_id}, {user}, {key}",
+    ),
+    (
+        "POST",
+        RETRIEVE,
+        {"question": "x", "assistant": body_of("assistants", "x", workflow=["nowhere"])},
+        "$.assistant.workflow[0]",
+        "There is no knowledge base of this name",
+    ),
     ("POST", "BASE/ingest?documentName=%20a", {}, "$.documentName", NAME_OF_DOCUMENT),
     ("POST", "BASE/ingest?kbId=%00", {}, "$.kbId", RULE),
     (

@@ -21,6 +21,7 @@ READS: Final = {
     "extractPages",
     "previewSource",
     "queryKnowledgeBase",
+    "retrieve",
     "searchVectorStore",
     "summarize",
 }

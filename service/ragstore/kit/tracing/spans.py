@@ -1,14 +1,17 @@
 """Spans of parts of a request or of a job, and the headers that continue them on other servers.
 
-The process has one maker of spans, as it has one registry of metrics. Without it, a span costs a look at a variable,
-and nothing of OpenTelemetry is loaded.
+The process has one maker of spans, as it has one registry of metrics. Without it, a span costs a look at two
+variables, and nothing of OpenTelemetry is loaded. `recorded_times` measures the same parts for a caller.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from typing import Literal, Protocol, TypeAlias
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, TypeAlias
 
 from ragstore.kit.context import current_request
 
@@ -32,7 +35,21 @@ class SpanMaker(Protocol):
         """The headers by which a call to another server continues the trace."""
 
 
+@dataclass(frozen=True, slots=True)
+class SpanTime:
+    """The duration of a span.
+
+    Attributes:
+        attributes: its attributes when it began.
+    """
+
+    name: str
+    seconds: float
+    attributes: Mapping[str, Value]
+
+
 _maker: SpanMaker | None = None
+_times: Final[ContextVar[list[SpanTime] | None]] = ContextVar("span_times", default=None)
 
 
 def make_spans_by(maker: SpanMaker | None) -> None:
@@ -50,6 +67,21 @@ def set_nothing(name: str, value: Value) -> None:
 
 
 @contextmanager
+def recorded_times() -> Iterator[list[SpanTime]]:
+    """Record the durations of the spans of a block, and of the tasks that it starts.
+
+    Yields:
+        The durations, in the order in which the spans end.
+    """
+    times: list[SpanTime] = []
+    token = _times.set(times)
+    try:
+        yield times
+    finally:
+        _times.reset(token)
+
+
+@contextmanager
 def span(
     name: str, kind: Kind = "internal", attributes: Mapping[str, Value] | None = None, *, begins: bool = False
 ) -> Iterator[SetAttribute]:
@@ -64,11 +96,24 @@ def span(
     Yields:
         Sets further attributes.
     """
-    if _maker is None:
-        yield set_nothing
+    times = _times.get()
+    if times is None:
+        with _made(name, kind, attributes, begins=begins) as set_attribute:
+            yield set_attribute
         return
-    with _maker.span(name, kind, attributes or {}, begins=begins) as set_attribute:
-        yield set_attribute
+    started = time.perf_counter()
+    try:
+        with _made(name, kind, attributes, begins=begins) as set_attribute:
+            yield set_attribute
+    finally:
+        times.append(SpanTime(name, time.perf_counter() - started, attributes or {}))
+
+
+def _made(
+    name: str, kind: Kind, attributes: Mapping[str, Value] | None, *, begins: bool
+) -> AbstractContextManager[SetAttribute]:
+    """A span by the maker of the process; one that is not made if there is none."""
+    return nullcontext(set_nothing) if _maker is None else _maker.span(name, kind, attributes or {}, begins=begins)
 
 
 def outgoing_headers() -> dict[str, str]:

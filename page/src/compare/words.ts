@@ -1,0 +1,56 @@
+/** The words of the area Compare. They are loaded with the area. */
+import { formatted, words } from "../words";
+
+type Pair = readonly [string, string];
+
+const many = words.withNumber;
+
+export const say = {
+  question: "Question",
+  compare: "Compare",
+  hint: "Both sides retrieve as a chat does. No model is called, and the audit ledger has no entry.",
+  side: (name: string): string => `Side ${name}`,
+  target: "Assistant or knowledge base",
+  assistants: "Assistants",
+  bases: "Knowledge bases",
+  plain: "Plain rag/ model",
+  minScore: "Minimum score",
+  ownHint: "Empty fields have the values of the base.",
+  edit: "Edit for this comparison",
+  editHint: "The edited assistant is not stored.",
+  stored: "Use the stored assistant",
+  assistant: "Assistant as JSON",
+  notObject: "An assistant is a JSON object.",
+  nothingCompared: ["Nothing is compared yet", "Enter a question. Each side lists the passages that it finds, and why each is in the prompt or not."] as Pair,
+  both: (count: number): string => `${many(count, "passage")} in both prompts`,
+  only: (count: number, side: string): string => `${formatted(count)} only in ${side}`,
+  summary: (used: number, found: number, time: string): string => `${formatted(used)} of ${many(found, "passage")} in the prompt, ${time}`,
+  searched: (most: number, least: string): string => `at most ${formatted(most)}, minimum score ${least}`,
+  added: (count: number): string => `${many(count, "character")} in the prompt`,
+  failed: (code: string): string => `failed: ${code.replaceAll("_", " ")}`,
+  searches: "Searches",
+  passages: "Passages",
+  noPassage: "No passage was found.",
+  more: (count: number): string => `Show ${many(count, "more passage", "more passages")}`,
+  inPrompt: (number: number): string => `[${formatted(number)}]`,
+  cutInPrompt: (number: number): string => `[${formatted(number)}], cut`,
+  fates: {
+    context: "in the prompt",
+    cut: "in the prompt, cut",
+    no_room: "no room",
+    ranked_away: "others rank before it",
+    same_source: "its document has a better passage",
+    duplicate: "same text as another one",
+    below_min_score: "below the minimum score",
+    unrelated: "unrelated to a short question",
+  },
+  other: (side: string, fate: string): string => `${side}: ${fate}`,
+  notFound: "not found",
+  open: "Open in its document",
+  prompt: (messages: number, characters: number): string => `Prompt: ${many(messages, "message")}, ${many(characters, "character")}`,
+  promptHidden: "The prompt has the response of an HTTP call, which only an admin sees here.",
+  stages: "Time of each part",
+  stage: "Part",
+  milliseconds: "Milliseconds",
+  concurrent: "Searches are concurrent, so that the parts are more than the whole.",
+};
