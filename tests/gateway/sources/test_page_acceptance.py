@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url
@@ -30,8 +31,16 @@ NOT_STORABLE = "\ud800"
 
 
 @pytest.fixture
-async def site(database_url: str) -> AsyncIterator[Site]:
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
     """A base with a source."""
+    database = Database(make_url(f"sqlite+aiosqlite:///{tmp_path / 'gateway.db'}"))
+    async with database.running():
+        yield Site(database)
+
+
+@pytest.fixture
+async def either_site(database_url: str) -> AsyncIterator[Site]:
+    """A base with a source, once in each database."""
     database = Database(make_url(database_url))
     async with database.running():
         yield Site(database)
@@ -50,28 +59,28 @@ async def accept(site: Site, pages: Sequence[ChangedPage], found: Sequence[str] 
     return outcomes
 
 
-async def test_a_transaction_takes_as_many_statements_for_32_pages_as_for_one(site: Site) -> None:
+async def test_a_transaction_takes_as_many_statements_for_32_pages_as_for_one(either_site: Site) -> None:
     pages = [page_of(f"page {number}") for number in range(MAX_DOCUMENTS)]
-    run = await site.claim()
-    await site.documents.acceptance.accept(run, "tea", [page_of("first")])
+    run = await either_site.claim()
+    await either_site.documents.acceptance.accept(run, "tea", [page_of("first")])
     for part in ([page_of("alone")], pages, pages):
-        with statements(site.database) as found:
-            outcomes = await site.documents.acceptance.accept(run, "tea", part)
+        with statements(either_site.database) as found:
+            outcomes = await either_site.documents.acceptance.accept(run, "tea", part)
         assert all(isinstance(outcome, Pending) for outcome in outcomes)
         assert len(found) <= OF_A_TRANSACTION, found
         assert sum(statement.startswith("INSERT INTO ingestion_payload") for statement in found) == 1
 
 
-async def test_the_end_of_32_ingestions_takes_as_many_statements_as_that_of_one(site: Site) -> None:
-    run = await site.claim()
+async def test_the_end_of_32_ingestions_takes_as_many_statements_as_that_of_one(either_site: Site) -> None:
+    run = await either_site.claim()
     numbers = set()
     for count in (1, MAX_DOCUMENTS):
         pages = [page_of(f"{count} {number}") for number in range(count)]
-        outcomes = await site.documents.acceptance.accept(run, "tea", pages)
+        outcomes = await either_site.documents.acceptance.accept(run, "tea", pages)
         pending = [outcome for outcome in outcomes if isinstance(outcome, Pending)]
-        await site.end_ingestions()
-        with statements(site.database) as found:
-            assert len(await site.documents.ended(run.id, pending)) == count
+        await either_site.end_ingestions()
+        with statements(either_site.database) as found:
+            assert len(await either_site.documents.ended(run.id, pending)) == count
         numbers.add(len(found))
     assert len(numbers) == 1
 
@@ -93,10 +102,10 @@ async def test_a_document_goes_to_another_page_of_its_name_unless_the_run_has_fo
     assert (other.former, other.visit.content) == ("b", b"")
 
 
-async def test_a_page_that_the_database_rejects_has_no_effect_on_the_others(site: Site) -> None:
-    outcomes = await accept(site, [page_of(name) for name in ("a", NOT_STORABLE, "b")])
+async def test_a_page_that_the_database_rejects_has_no_effect_on_the_others(either_site: Site) -> None:
+    outcomes = await accept(either_site, [page_of(name) for name in ("a", NOT_STORABLE, "b")])
     assert [type(outcome) for outcome in outcomes] == [Pending, PageNotStorable, Pending]
-    assert await site.waiting() == 2
+    assert await either_site.waiting() == 2
 
 
 async def test_the_pages_that_the_queue_has_no_room_for_are_not_accepted(site: Site) -> None:
