@@ -358,8 +358,8 @@ class Execution:
 
         The number of chunks is known when a text is split. An estimate that is too high costs time only.
         """
-        characters = sum(each.visit.characters for each in (*self._pending, *self._waiting)) + visit.characters
-        estimate = 2 * characters // self._base.chunk_size + len(self._pending) + len(self._waiting) + 1
+        visits = [each.visit for each in self._pending] + [page.visit for page in self._waiting] + [visit]
+        estimate = 2 * sum(each.characters for each in visits) // self._base.chunk_size + len(visits)
         return self._counts.chunks + estimate > self._max_chunks
 
     async def _settle(self) -> None:
