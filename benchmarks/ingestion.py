@@ -2,11 +2,12 @@
 
     python -m benchmarks.ingestion --texts 1000 --langchain PYTHON
 
-A website on loopback has the pages, which one run of a source reads. All other rows have the same texts, and all
-rows the same server of embeddings, which responds immediately. Small texts have 1 kB; the large one has 5 MB. The loops
-are programs of their own: Chroma in batches of 256 chunks, and LangChain over Chroma one by one and in batches of
-1,000, by a Python that has `langchain-chroma` and `chromadb`. Processor time is measured for the gateways with the
-processes that they have started, or for the loop, without the server of embeddings and PostgreSQL.
+Loads: small texts of 1 kB, one by one and in batches; PDF files of ten pages; one large text of 5 MB; and a website on
+loopback, whose pages one run of a source reads. All rows have the same server of embeddings, which responds
+immediately, or after `--embedding-seconds`. The loops are programs of their own: Chroma in batches of 256 chunks, and
+LangChain over Chroma one by one and in batches of 1,000, by a Python that has `langchain-chroma` and `chromadb`.
+Processor time is measured for the gateways with the processes that they have started, or for the loop, without the
+server of embeddings, PostgreSQL, and the store beside it. A load with a size of 0 is left out.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ import asyncio
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ from typing import Final
 
 import httpx
 
+from benchmarks.chroma_loop import run_loop
+from tests.gateway.extraction.documents import pdf
 from tests.support.changing_site import ChangingSite, changing_site
 from tests.support.gateways import start_gateway
 from tests.support.ingestion import Base, EmbeddingServer, embedding_server
@@ -41,56 +43,14 @@ SMALL_CHARACTERS: Final = 1000
 CONCURRENCY: Final = 16
 """Number of uploads in flight."""
 
-LOOP: Final = """
-import json, sys, time
-from urllib.request import Request, urlopen
+BATCH: Final = 64
+"""Number of documents of a request with many, as `kb ingest` sends them."""
 
-kind, folder, url, path = sys.argv[1:]
-texts = json.loads(open(path).read())
-
-def chunks_of(text):
-    return [text[start : start + 400] for start in range(0, len(text), 400)]
-
-def embed(batch):
-    body = json.dumps({"inputs": batch}).encode()
-    return json.loads(urlopen(Request(url + "/embed", body, {"Content-Type": "application/json"})).read())
-
-if kind == "chroma":
-    import chromadb
-    client = chromadb.PersistentClient(folder)
-    hnsw = {"space": "cosine", "max_neighbors": 64, "ef_construction": 300, "ef_search": 400}
-    collection = client.create_collection("texts", configuration={"hnsw": hnsw}, embedding_function=None)
-    def add(batch, first):
-        vectors = [vector for start in range(0, len(batch), 32) for vector in embed(batch[start : start + 32])]
-        collection.add([f"{first + number}" for number in range(len(batch))], vectors, documents=batch)
-    size = 256
-else:
-    from langchain_chroma import Chroma
-    from langchain_core.embeddings import Embeddings
-    class Served(Embeddings):
-        def embed_documents(self, texts):
-            return [vector for start in range(0, len(texts), 32) for vector in embed(texts[start : start + 32])]
-        def embed_query(self, text):
-            return embed([text])[0]
-    store = Chroma("texts", Served(), persist_directory=folder)
-    def add(batch, first):
-        store.add_texts(batch)
-    size = 1000 if kind == "langchain" else 0
-add(["warm"], -1)
-started, cpu = time.perf_counter(), time.process_time()
-count = 0
-if size:
-    chunks = [chunk for text in texts for chunk in chunks_of(text)]
-    for start in range(0, len(chunks), size):
-        add(chunks[start : start + size], start)
-    count = len(chunks)
-else:
-    for text in texts:
-        chunks = chunks_of(text)
-        add(chunks, count)
-        count += len(chunks)
-print(json.dumps({"seconds": time.perf_counter() - started, "cpu": time.process_time() - cpu, "chunks": count}))
-"""
+DATABASES: Final = ("sqlite", "postgresql")
+NDJSON: Final = "application/x-ndjson"
+PDF_PAGES: Final = 10
+PDF_LINES: Final = 33
+PDF_LINE_CHARACTERS: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +139,50 @@ def gateways(folder: Path, database: str, processes: int, allow_hosts: str = "")
         yield served
 
 
-async def of_gateway(name: str, served: Sequence[Served], texts: Sequence[str], url: str) -> Row:
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Documents that each gateway ingests.
+
+    Attributes:
+        name: what they are.
+        documents: their contents.
+        texts: the same for a loop; empty if it cannot read them.
+        per_request: number of documents of a request.
+    """
+
+    name: str
+    documents: Sequence[bytes]
+    media_type: str = "text/plain"
+    texts: Sequence[str] = ()
+    per_request: int = 1
+
+
+def loads_of(options: argparse.Namespace) -> Iterator[Load]:
+    """The loads, without the website."""
+    small = texts_of(options.texts, SMALL_CHARACTERS)
+    contents = [text.encode() for text in small]
+    if small:
+        yield Load("small", contents, texts=small)
+        yield Load("small, in batches", contents, per_request=BATCH)
+    if options.pdfs:
+        yield Load("PDF", list(pdfs_of(options.pdfs)), "application/pdf")
+    if options.large_bytes:
+        large = texts_of(1, options.large_bytes)
+        yield Load("large", [text.encode() for text in large], texts=large)
+
+
+def pdfs_of(count: int) -> Iterator[bytes]:
+    """PDF files of ten pages of text."""
+    lines = PDF_PAGES * PDF_LINES
+    for text in texts_of(count, lines * PDF_LINE_CHARACTERS):
+        shown = [text[start : start + PDF_LINE_CHARACTERS] for start in range(0, len(text), PDF_LINE_CHARACTERS)]
+        pages = [
+            " T* ".join(f"({line}) Tj" for line in shown[at : at + PDF_LINES]) for at in range(0, lines, PDF_LINES)
+        ]
+        yield pdf([f"BT /F1 9 Tf 20 TL 40 760 Td {page} ET" for page in pages])
+
+
+async def of_gateway(name: str, served: Sequence[Served], load: Load, url: str) -> Row:
     """Measure gateways.
 
     Args:
@@ -196,16 +199,40 @@ async def of_gateway(name: str, served: Sequence[Served], texts: Sequence[str], 
         slots = asyncio.Semaphore(CONCURRENCY)
         accepted: list[float] = []
 
-        async def send(number: int, text: str) -> str:
+        async def send(first: int) -> list[str]:
+            contents = load.documents[first : first + load.per_request]
             async with slots:
                 before = time.perf_counter()
-                ingestion = await base.ingest(f"doc {number}", text)
+                if load.per_request > 1:
+                    ingestions = await ingest_batch(base, first, contents)
+                else:
+                    ingestions = [await base.ingest(f"doc {first}", contents[0], load.media_type)]
                 accepted.append(time.perf_counter() - before)
-                return ingestion
+                return ingestions
 
-        ids = await asyncio.gather(*(send(number, text) for number, text in enumerate(texts)))
-        chunks = sum([(await base.ended(each, 1800))["chunks"] for each in ids])
-        return Row(name, len(texts), chunks, time.perf_counter() - started, cpu_of(pids) - cpu, accepted)
+        count = len(load.documents)
+        sent = await asyncio.gather(*(send(first) for first in range(0, count, load.per_request)))
+        chunks = 0
+        for ended in [await base.ended(each, 1800) for ingestions in sent for each in ingestions]:
+            assert ended["status"] == "completed", ended  # noqa: S101  # the figures would be wrong
+            chunks += ended["chunks"]
+        return Row(name, count, chunks, time.perf_counter() - started, cpu_of(pids) - cpu, accepted)
+
+
+async def ingest_batch(base: Base, first: int, contents: Sequence[bytes]) -> list[str]:
+    """Send texts with one request.
+
+    Args:
+        first: number of the first one.
+
+    Returns:
+        The ids of their ingestions.
+    """
+    documents = [{"documentName": f"doc {first + at}", "text": each.decode()} for at, each in enumerate(contents)]
+    lines = "\n".join(json.dumps(document) for document in documents)
+    response = await base.client.post(f"{base.path}/ingest/batch", content=lines, headers={"Content-Type": NDJSON})
+    response.raise_for_status()
+    return [outcome["ingestionId"] for outcome in response.json()["documents"]]
 
 
 async def of_website(name: str, served: Served, site: ChangingSite, embeddings: EmbeddingServer) -> Row:
@@ -216,8 +243,8 @@ async def of_website(name: str, served: Served, site: ChangingSite, embeddings: 
         site: the website.
     """
     async with httpx.AsyncClient(base_url=served.url, timeout=120) as client:
-        source = {"name": NAME, "web": {"startUrl": f"{site.origin}/", "requestDelayMs": 0}}
-        base = await SourceBase.follow(client, embeddings, source, **CHUNKING)
+        web = {"startUrl": f"{site.origin}/", "requestDelayMs": 0, "maxPages": 50_000}
+        base = await SourceBase.follow(client, embeddings, {"name": NAME, "web": web}, **CHUNKING)
         pids = [served.process.pid]
         started, cpu = time.perf_counter(), cpu_of(pids)
         run_id = await base.begin()
@@ -226,7 +253,7 @@ async def of_website(name: str, served: Served, site: ChangingSite, embeddings: 
         return Row(name, run["added"], run["chunks"], time.perf_counter() - started, cpu_of(pids) - cpu)
 
 
-def of_loop(name: str, kind: str, python: str, texts: Sequence[str], url: str) -> Row:
+def of_loop(name: str, kind: str, python: str, load: Load, url: str) -> Row:
     """Measure a loop over Chroma.
 
     Args:
@@ -235,34 +262,64 @@ def of_loop(name: str, kind: str, python: str, texts: Sequence[str], url: str) -
         python: the interpreter.
         url: the server of embeddings.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "texts.json"
-        path.write_text(json.dumps(texts))
-        command = [python, "-c", LOOP, kind, str(Path(folder) / "chroma"), url, str(path)]
-        found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return Row(name, len(texts), found["chunks"], found["seconds"], found["cpu"])
+    found = run_loop(kind, python, load.texts, url)
+    return Row(name, len(load.texts), found.chunks, found.seconds, found.cpu)
+
+
+def comparisons(rows: Mapping[str, Row]) -> Iterator[str]:
+    """Compare rows.
+
+    Args:
+        rows: the rows by their names.
+    """
+
+    def rate(name: str) -> float:
+        return rows[name].documents / rows[name].seconds
+
+    def cpu(name: str) -> float:
+        return rows[name].cpu / rows[name].chunks
+
+    for database in DATABASES:
+        for load in ("small", "small, in batches"):
+            one = f"gateway, {database}, 1, {load}"
+            if one in rows and "Chroma, small" in rows:
+                yield f"{one}: {rate(one) / rate('Chroma, small'):.3f} of the rate of Chroma"
+        one, two = (f"gateway, {database}, {count}, small" for count in (1, 2))
+        if one in rows and two in rows:
+            yield f"{two}: {rate(two) / rate(one):.2f} times the rate of one process"
+        large = f"gateway, {database}, 1, large"
+        if large in rows and "Chroma, large" in rows:
+            yield f"{large}: {cpu(large) / cpu('Chroma, large'):.2f} times the processor time of Chroma for a chunk"
 
 
 async def measure(options: argparse.Namespace) -> None:
-    """Measure everything, and print the table."""
-    small, large = texts_of(options.texts, SMALL_CHARACTERS), texts_of(1, options.large_bytes)
+    """Measure everything, and print the table and its comparisons."""
     print("| | documents | documents/s | CPU a document | CPU a chunk | 202 after, median | 99 % |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    async with embedding_server() as embeddings:
-        for kind, texts in (("small", small), ("large", large)):
-            if not texts or (kind == "large" and not options.large_bytes):
-                continue
-            row = await asyncio.to_thread(of_loop, f"Chroma, {kind}", "chroma", sys.executable, texts, embeddings.url)
-            print(row, flush=True)
-            for each, name in (("langchain", "in batches"), ("langchain-single", "one by one")):
-                if options.langchain:
-                    title = f"LangChain {name}, {kind}"
-                    print(await asyncio.to_thread(of_loop, title, each, options.langchain, texts, embeddings.url))
+    rows: dict[str, Row] = {}
+
+    def add(row: Row) -> None:
+        rows[row.name] = row
+        print(row, flush=True)
+
+    async with embedding_server(options.embedding_seconds) as embeddings:
+        for load in loads_of(options):
+            if load.texts:
+                add(
+                    await asyncio.to_thread(
+                        of_loop, f"Chroma, {load.name}", "chroma", sys.executable, load, embeddings.url
+                    )
+                )
+            for each, title in (("langchain", "in batches"), ("langchain-single", "one by one")):
+                if options.langchain and load.texts:
+                    name = f"LangChain {title}, {load.name}"
+                    add(await asyncio.to_thread(of_loop, name, each, options.langchain, load, embeddings.url))
             for database in options.databases:
                 for count in options.processes if database == "postgresql" else [1]:
                     with tempfile.TemporaryDirectory() as folder, gateways(Path(folder), database, count) as served:
-                        title = f"gateway, {database}, {count}, {kind}"
-                        print(await of_gateway(title, served, texts, embeddings.url), flush=True)
+                        add(
+                            await of_gateway(f"gateway, {database}, {count}, {load.name}", served, load, embeddings.url)
+                        )
             print(f"load {os.getloadavg()[0]:.1f}", flush=True)
         if options.pages:
             with changing_site() as site:
@@ -272,18 +329,22 @@ async def measure(options: argparse.Namespace) -> None:
                         tempfile.TemporaryDirectory() as folder,
                         gateways(Path(folder), database, 1, f"127.0.0.1:{site.port}") as served,
                     ):
-                        print(await of_website(f"website, {database}", served[0], site, embeddings), flush=True)
+                        add(await of_website(f"website, {database}", served[0], site, embeddings))
             print(f"load {os.getloadavg()[0]:.1f}", flush=True)
+    for comparison in comparisons(rows):
+        print(comparison)
 
 
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=1000)
+    parser.add_argument("--pdfs", type=int, default=100)
     parser.add_argument("--large-bytes", type=int, default=5_000_000)
     parser.add_argument("--pages", type=int, default=1000)
-    parser.add_argument("--databases", nargs="+", choices=("sqlite", "postgresql"), default=["sqlite", "postgresql"])
+    parser.add_argument("--databases", nargs="+", choices=DATABASES, default=DATABASES)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--embedding-seconds", type=float, default=0.0, help="time of a response of the embeddings")
     parser.add_argument("--langchain", default="", help="a Python with langchain-chroma")
     asyncio.run(measure(parser.parse_args()))
 

@@ -41,7 +41,9 @@ class SourceBase(Base):
         """Create a base with sources."""
         provider = {"embeddingProvider": "tei", "embeddingParameters": {"baseUrl": server.url}}
         name = f"base {uuid4().hex[:12]}"
-        base = await cls.create(client, name=name, chunkSize=400, sources=list(sources), **provider, **fields)
+        base = await cls.create(
+            client, **{"name": name, "chunkSize": 400, "sources": list(sources), **provider, **fields}
+        )
         return cls(client, base.id)
 
     def at(self, path: str, name: str = NAME) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -20,6 +20,9 @@ from ragstore_gateway.ingestion import events
 from ragstore_gateway.ingestion.payloads import CONTENT
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import INGEST, PENDING, UNFINISHED, lock_base, reset_reindexing
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 WAITING: Final = "ingestion_waiting"
 """The lock under which the last check of the limits is made."""
@@ -183,6 +186,27 @@ class _Room:
                 "try again later"
             )
         return None
+
+
+async def accept_in_halves(
+    documents: Sequence[T], accept: Callable[[Sequence[T]], Awaitable[Sequence[R]]]
+) -> list[R | QueueFull]:
+    """Accept documents with one transaction, or each half with its own if other transactions have taken the room.
+
+    Args:
+        accept: accepts documents with one transaction, which ends with `Acceptance.reserve`.
+
+    Returns:
+        The outcome of each document.
+    """
+    try:
+        return [*await accept(documents)]
+    except QueueFull as error:
+        # A part of the documents may have room.
+        if len(documents) <= 1:
+            return [error] * len(documents)
+    half = len(documents) // 2
+    return [*await accept_in_halves(documents[:half], accept), *await accept_in_halves(documents[half:], accept)]
 
 
 async def _write(session: AsyncSession, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow]:

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from ragstore.kit.byte_budget import reserve
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import DocumentNotFound, IngestionEnded, IngestionNotFound, QueueFull
-from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent, accept_in_halves
 from ragstore_gateway.ingestion.deletions import delete_documents
 from ragstore_gateway.ingestion.queue_state import QueueState, read_queue
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
@@ -138,18 +138,14 @@ class Documents:
             ConfigurationNotFound: there is no such knowledge base.
             DatabaseUnavailable: the database cannot be used.
         """
-        try:
+
+        async def accept(part: Sequence[NewContent]) -> list[IngestionRow | QueueFull]:
             async with self._database.session() as session:
-                outcomes = await self._acceptance.accept_many(session, base_id, documents)
+                outcomes = await self._acceptance.accept_many(session, base_id, part)
                 await self._acceptance.reserve(session)
-                return outcomes
-        except QueueFull as error:
-            # Others have taken the room meanwhile. A part of the documents may have room.
-            if len(documents) <= 1:
-                return [error] * len(documents)
-        half = len(documents) // 2
-        first = await self.accept_many(base_id, documents[:half])
-        return first + await self.accept_many(base_id, documents[half:])
+            return outcomes
+
+        return await accept_in_halves(documents, accept)
 
     async def ingestion(self, base_id: str, ingestion_id: str) -> IngestionRow:
         """The state of an ingestion.

@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from ragstore_gateway.sources.visit import KnownPage, Visit
+
+MEDIA_TYPE_LENGTH: Final = 255
+"""Maximum length of a stored media type."""
 
 
 class DocumentTaken(Exception):
     """The document of this name belongs to a person, to another source, or to another page that the run has found."""
+
+
+class PageNotStorable(Exception):
+    """The database rejects a value of the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPage:
+    """A page whose document is to be ingested.
+
+    Attributes:
+        name: name of the document.
+        visit: the visit of the page, with its content.
+        before: the page as it is stored; None if it is not.
+    """
+
+    name: str
+    visit: Visit
+    before: KnownPage | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +95,21 @@ class Missing:
 
     missing: int
     removed: int
+
+
+def page_values(page: KnownPage) -> dict[str, object]:
+    """The columns of `SourceDocumentRow` that have the state of a page."""
+    return {
+        "content_hash": page.content_hash,
+        "etag": page.etag.replace("\0", ""),
+        "last_modified": page.last_modified.replace("\0", ""),
+        "links": list(page.links),
+        "characters": page.characters,
+        "title": page.title.replace("\0", ""),
+        "media_type": page.media_type[:MEDIA_TYPE_LENGTH],
+    }
+
+
+def media_type_of(visit: Visit) -> str:
+    """The media type of a document, as it is stored."""
+    return visit.media_type[:MEDIA_TYPE_LENGTH]

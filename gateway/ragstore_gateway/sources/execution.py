@@ -16,7 +16,14 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.source import Source
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, QueueFull
 from ragstore_gateway.ingestion.retries import backoff
-from ragstore_gateway.sources.document_states import DocumentTaken, KnownDocument, Missing, Pending
+from ragstore_gateway.sources.document_states import (
+    ChangedPage,
+    DocumentTaken,
+    KnownDocument,
+    Missing,
+    PageNotStorable,
+    Pending,
+)
 from ragstore_gateway.sources.runs import (
     BASE_DELETED,
     CANCELLED,
@@ -30,17 +37,21 @@ from ragstore_gateway.sources.runs import (
     RunState,
 )
 from ragstore_gateway.sources.source_documents import SourceDocuments
-from ragstore_gateway.sources.source_kind import SourceKind
+from ragstore_gateway.sources.source_kind import SourceKind, with_pauses
 from ragstore_gateway.sources.tables import SourceRunRow
 from ragstore_gateway.sources.visit import FOUND, TIME_BUDGET, CrawlEnd, KnownPage, Visit
+from ragstore_gateway.sources.waiting_pages import WaitingPages
 
-MAX_PENDING: Final = 32
-"""Maximum number of documents of a run whose ingestions have not ended."""
+MAX_PENDING: Final = 64
+"""Maximum number of documents of a run whose ingestions have not ended: the documents of one job, and of the next
+one, which fill it meanwhile."""
 
 SEEN_BATCH: Final = 50
 """Maximum number of unchanged pages that are recorded with one transaction."""
 
 POLL_SECONDS: Final = 0.2
+"""How often pages are accepted and ingestions that have ended are recorded, each with one transaction for many."""
+
 DRAIN_SECONDS: Final = 60.0
 """Minimum time for the ingestions that are in progress when the visits have ended."""
 
@@ -93,9 +104,10 @@ class Execution:
         """The known pages that were requested, until their visits."""
         self._found: set[str] = set()
         """Locations of the pages that are not missing."""
+        self._waiting = WaitingPages()
         self._pending: list[Pending] = []
         self._seen: dict[str, Visit] = {}
-        self._settled = -float("inf")
+        self._polled = -float("inf")
         self._deadline = monotonic() + source.settings.time_budget_minutes * 60
         self._is_lost = False
         self._is_completed = False
@@ -239,18 +251,25 @@ class Execution:
 
     async def _visit_all(self) -> CrawlEnd:
         crawl = self._kind.open(self.run.base_id, self._source, self._find)
-        async with aclosing(crawl.visits()) as visits:
-            async for visit in visits:
-                try:
-                    await self._take(visit)
-                except _OutOfTime:
-                    return CrawlEnd(complete=False, reason=TIME_BUDGET)
-                # A settlement is two transactions, so that not each page has one.
-                if monotonic() >= self._settled + POLL_SECONDS:
-                    await self._settle()
-                if self._counts.chunks >= self._max_chunks:
-                    return CrawlEnd(complete=False, reason=MAX_SEGMENTS)
+        try:
+            async with aclosing(with_pauses(crawl.visits(), POLL_SECONDS)) as visits:
+                async for visit in visits:
+                    if visit is not None:
+                        await self._take(visit)
+                    await self._poll()
+                    if self._counts.chunks >= self._max_chunks:
+                        return CrawlEnd(complete=False, reason=MAX_SEGMENTS)
+            await self._accept()
+        except _OutOfTime:
+            return CrawlEnd(complete=False, reason=TIME_BUDGET)
         return crawl.end
+
+    async def _poll(self) -> None:
+        """Accept the pages that wait, and record the documents whose ingestions have ended, from time to time."""
+        if monotonic() >= self._polled + POLL_SECONDS:
+            await self._accept()
+            await self._settle()
+            self._polled = monotonic()
 
     async def _find(self, url: str) -> KnownPage | None:
         known = self._known.get(url)
@@ -260,6 +279,9 @@ class Execution:
         return page
 
     async def _take(self, visit: Visit) -> None:
+        if visit.outcome in FOUND and self._waiting.has(self._kind.document_name(visit.url)):
+            # The document is to belong to the page that was found first.
+            await self._accept()
         if visit.outcome in FOUND:
             self._found.add(visit.url)
         known = self._known.get(visit.url)
@@ -277,34 +299,55 @@ class Execution:
             self._counts.skipped += 1
 
     async def _ingest(self, visit: Visit, before: KnownPage | None) -> None:
-        attempt = 0
-        while True:
-            while self._pending and (len(self._pending) >= MAX_PENDING or self._may_exceed(visit)):
+        page = ChangedPage(self._kind.document_name(visit.url), visit, before)
+        while self._is_full or self._may_exceed(visit):
+            if self._waiting:
+                await self._accept()
+            elif not self._pending:
+                break
+            else:
                 self._check_time()
                 await asyncio.sleep(POLL_SECONDS)
                 await self._settle()
-            if self._counts.chunks >= self._max_chunks:
-                return
-            name = self._kind.document_name(visit.url)
-            try:
-                pending = await self._documents.ingest(self.run, self._base.name, name, visit, before, self._found)
-            except DocumentTaken:
-                self._counts.skipped += 1
-                return
-            except QueueFull:
-                self._check_time()
-                attempt += 1
-                await asyncio.sleep(backoff(attempt))
-                continue
-            self._pending.append(pending)
-            # The document has not the content of that page any more.
-            self._known.pop(pending.former, None)
+        if self._counts.chunks >= self._max_chunks:
             return
+        if not self._waiting.has_room_for(page):
+            await self._accept()
+        self._waiting.add(page)
+
+    async def _accept(self) -> None:
+        """Accept the documents of the pages that wait. It waits while the queue is full."""
+        attempt = 0
+        while pages := list(self._waiting):
+            outcomes = await self._documents.acceptance.accept(self.run, self._base.name, pages, self._found)
+            for page, outcome in zip(pages, outcomes, strict=True):
+                if not isinstance(outcome, QueueFull):
+                    self._waiting.remove(page)
+                    self._count(outcome)
+            if self._waiting:
+                self._check_time()
+                # Others may take the room again and again.
+                attempt = attempt + 1 if len(self._waiting) == len(pages) else 1
+                await asyncio.sleep(backoff(attempt))
+
+    def _count(self, outcome: Pending | DocumentTaken | PageNotStorable) -> None:
+        if isinstance(outcome, DocumentTaken):
+            self._counts.skipped += 1
+        elif isinstance(outcome, PageNotStorable):
+            self._counts.failed += 1
+        else:
+            self._pending.append(outcome)
+            # The document has not the content of that page any more.
+            self._known.pop(outcome.former, None)
 
     def _check_time(self) -> None:
         # Ingestions may take long: they are repeated while a provider or an engine is unavailable.
         if monotonic() >= self._deadline:
             raise _OutOfTime
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._pending) + len(self._waiting) >= MAX_PENDING
 
     @property
     def _max_chunks(self) -> int:
@@ -315,15 +358,14 @@ class Execution:
 
         The number of chunks is known when a text is split. An estimate that is too high costs time only.
         """
-        characters = sum(each.visit.characters for each in self._pending) + visit.characters
-        estimate = 2 * characters // self._base.chunk_size + len(self._pending) + 1
+        visits = [each.visit for each in self._pending] + [page.visit for page in self._waiting] + [visit]
+        estimate = 2 * sum(each.characters for each in visits) // self._base.chunk_size + len(visits)
         return self._counts.chunks + estimate > self._max_chunks
 
     async def _settle(self) -> None:
         """Record the documents whose ingestions have ended."""
         if not self._pending:
             return
-        self._settled = monotonic()
         counts = self._counts
         for each in await self._documents.ended(self.run.id, self._pending):
             self._pending.remove(each.pending)

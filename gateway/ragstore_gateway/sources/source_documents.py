@@ -13,16 +13,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.ingestion.transactions import COMPLETED, INGEST, UNFINISHED
-from ragstore_gateway.sources.document_states import DocumentTaken, Ended, KnownDocument, Missing, Pending
+from ragstore_gateway.ingestion.transactions import COMPLETED, UNFINISHED
+from ragstore_gateway.sources.document_states import Ended, KnownDocument, Missing, Pending, page_values
+from ragstore_gateway.sources.page_acceptance import PageAcceptance
 from ragstore_gateway.sources.runs import Runs, check_running
 from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
 from ragstore_gateway.sources.visit import KnownPage, Visit
-
-MEDIA_TYPE_LENGTH: Final = 255
 
 LOADED_ROWS: Final = 500
 """Number of documents of a source that are read from the database at a time. A source has up to 50,000, and SQLAlchemy
@@ -40,9 +38,13 @@ class SourceDocuments:
 
     Args:
         ingestion: ingests documents.
+
+    Attributes:
+        acceptance: accepts the documents of pages.
     """
 
     def __init__(self, database: Database, ingestion: Ingestion, runs: Runs) -> None:
+        self.acceptance = PageAcceptance(database, ingestion)
         self._database = database
         self._ingestion = ingestion
         self._runs = runs
@@ -102,58 +104,6 @@ class SourceDocuments:
             ids = {name: document_id for name, document_id in await session.execute(query)}  # noqa: C416  # rows
         return {at: owned.get(ids[name], "") for at, name in names.items() if name in ids}
 
-    async def ingest(
-        self,
-        run: SourceRunRow,
-        kb_id: str,
-        name: str,
-        visit: Visit,
-        before: KnownPage | None,
-        found: Collection[str] = (),
-    ) -> Pending:
-        """Ingest the document of a page. Until it is stored, the page counts as not known.
-
-        The URLs of two pages may differ although the names of their documents do not, such as by a final slash. Then
-        the document belongs to the page that the run finds first.
-
-        Args:
-            kb_id: name of the knowledge base.
-            name: name of the document.
-            visit: the page.
-            before: the page as it is stored.
-            found: locations of the pages that the run has found.
-
-        Raises:
-            ConfigurationNotFound: the knowledge base was deleted.
-            DatabaseUnavailable: the database cannot be used.
-            DocumentTaken: the document belongs to a person, to another source, or to another page.
-            QueueFull: too many ingestions have not ended.
-            RunLost: the run has ended.
-        """
-        is_new = True
-        former = ""
-
-        async def claim(session: AsyncSession, ingestion: IngestionRow) -> None:
-            nonlocal is_new, former
-            await check_running(session, run.id)
-            row = await session.get(SourceDocumentRow, ingestion.document_id)
-            if ingestion.sequence > 1:
-                last = await session.scalar(_ingestion_before(ingestion))
-                if row is None or (row.source, row.ingestion_id) != (run.source, last):
-                    raise DocumentTaken
-                if row.location != visit.url:
-                    if row.location in found:
-                        raise DocumentTaken
-                    former = row.location
-                revision = sa.select(DocumentRow.current_revision).where(DocumentRow.id == ingestion.document_id)
-                is_new = await session.scalar(revision) is None
-            await session.merge(_new_row(run, ingestion, visit.url))
-
-        accepted = await self._ingestion.ingest(
-            run.base_id, NewContent(name, visit.media_type[:MEDIA_TYPE_LENGTH], visit.content, kb_id), claim
-        )
-        return Pending(accepted.id, accepted.document_id, replace(visit, content=b""), is_new, before, former)
-
     async def ended(self, run_id: str, pending: Sequence[Pending]) -> list[Ended]:
         """The documents whose ingestions have ended. The state of their pages is stored with that.
 
@@ -181,9 +131,19 @@ class SourceDocuments:
         if ended:
             async with self._database.session() as session:
                 await check_running(session, run_id)
-                for each in ended:
-                    page = each.pending.visit.known if each.is_stored else each.pending.before
-                    await _record(session, each.pending, page, stored=each.is_stored)
+                now = datetime.now(UTC)
+                stored = [
+                    {**_names(each.pending), **page_values(each.pending.visit.known), "changed_on": now}
+                    for each in ended
+                    if each.is_stored
+                ]
+                kept = [
+                    {**_names(each.pending), **page_values(before)}
+                    for each in ended
+                    if not each.is_stored and (before := each.pending.before) is not None
+                ]
+                for pages in (stored, kept):
+                    await _update(session, _OF_INGESTION, pages)
         return ended
 
     async def seen(self, run_id: str, visits: Mapping[str, Visit]) -> None:
@@ -200,11 +160,17 @@ class SourceDocuments:
         now = datetime.now(UTC)
         async with self._database.session() as session:
             await check_running(session, run_id)
-            for document_id, visit in visits.items():
-                change = sa.update(SourceDocumentRow).where(
-                    SourceDocumentRow.document_id == document_id, SourceDocumentRow.location == visit.url
-                )
-                await session.execute(change.values(**_values(visit.known), missed_runs=0, seen_on=now))
+            pages = [
+                {
+                    "of_document": id,
+                    "of_location": visit.url,
+                    "missed_runs": 0,
+                    "seen_on": now,
+                    **page_values(visit.known),
+                }
+                for id, visit in visits.items()
+            ]
+            await _update(session, _OF_LOCATION, pages)
 
     async def miss(self, run: SourceRunRow, found: Collection[str], max_missed: int, end: EndRun) -> None:
         """Count the documents whose pages a complete run did not find. Remove documents that were missed too often.
@@ -286,6 +252,32 @@ class SourceDocuments:
             return any([(await session.execute(query.limit(1))).first() is not None for query in (documents, runs)])
 
 
+_OF_DOCUMENT: Final = SourceDocumentRow.document_id == sa.bindparam("of_document")
+_OF_LOCATION: Final = sa.update(SourceDocumentRow).where(
+    _OF_DOCUMENT, SourceDocumentRow.location == sa.bindparam("of_location")
+)
+_OF_INGESTION: Final = sa.update(SourceDocumentRow).where(
+    _OF_DOCUMENT, SourceDocumentRow.ingestion_id == sa.bindparam("of_ingestion")
+)
+"""Changes of the page of a document, unless the document was replaced meanwhile."""
+
+
+async def _update(session: AsyncSession, change: sa.Update, pages: Sequence[Mapping[str, object]]) -> None:
+    """Change pages with one call of the driver.
+
+    Args:
+        pages: for each page, the parameters of the change and the new values of columns.
+    """
+    if pages:
+        # A session itself would update rows by their primary keys only.
+        await (await session.connection()).execute(change, pages)
+
+
+def _names(pending: Pending) -> dict[str, object]:
+    """The parameters of `_OF_INGESTION`."""
+    return {"of_document": pending.document_id, "of_ingestion": pending.ingestion_id}
+
+
 def _owned(base_id: str, source: str) -> sa.Select[SourceDocumentRow]:
     return (
         sa.select(SourceDocumentRow)
@@ -308,56 +300,6 @@ async def _let_go(session: AsyncSession, base_id: str, source: str) -> None:
             SourceDocumentRow.document_id.not_in(owned.subquery().select()),
         )
     )
-
-
-def _ingestion_before(ingestion: IngestionRow) -> sa.Select[str]:
-    """The ingestion that was the document's last one until now. Its entry is kept."""
-    return sa.select(IngestionRow.id).where(
-        IngestionRow.document_id == ingestion.document_id,
-        IngestionRow.kind == INGEST,
-        IngestionRow.sequence == ingestion.sequence - 1,
-    )
-
-
-def _new_row(run: SourceRunRow, ingestion: IngestionRow, location: str) -> SourceDocumentRow:
-    now = datetime.now(UTC)
-    return SourceDocumentRow(
-        document_id=ingestion.document_id,
-        base_id=run.base_id,
-        source=run.source,
-        location=location,
-        ingestion_id=ingestion.id,
-        missed_runs=0,
-        seen_on=now,
-        changed_on=now,
-        **_values(KnownPage(location)),
-    )
-
-
-async def _record(session: AsyncSession, pending: Pending, page: KnownPage | None, *, stored: bool) -> None:
-    """Store what is known about a page, unless its document was replaced meanwhile."""
-    if page is None:
-        return
-    values = _values(page)
-    if stored:
-        values["changed_on"] = datetime.now(UTC)
-    own = (
-        SourceDocumentRow.document_id == pending.document_id,
-        SourceDocumentRow.ingestion_id == pending.ingestion_id,
-    )
-    await session.execute(sa.update(SourceDocumentRow).where(*own).values(**values))
-
-
-def _values(page: KnownPage) -> dict[str, object]:
-    return {
-        "content_hash": page.content_hash,
-        "etag": page.etag.replace("\0", ""),
-        "last_modified": page.last_modified.replace("\0", ""),
-        "links": list(page.links),
-        "characters": page.characters,
-        "title": page.title.replace("\0", ""),
-        "media_type": page.media_type[:MEDIA_TYPE_LENGTH],
-    }
 
 
 def _page(row: SourceDocumentRow) -> KnownPage:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -34,3 +36,29 @@ class SourceKind:
     open: Callable[[str, Source, KnownPages], Visits]
     document_name: Callable[[str], str]
     max_missed: Callable[[SourceSettings], int]
+
+
+async def with_pauses(visits: AsyncGenerator[Visit, None], seconds: float) -> AsyncGenerator[Visit | None, None]:
+    """Each visit, and None whenever there was none for a time. The visits are closed at the end.
+
+    Args:
+        seconds: the time.
+    """
+    async with aclosing(visits):
+        while True:
+            following = asyncio.create_task(_next(visits))
+            try:
+                while not (await asyncio.wait([following], timeout=seconds))[0]:
+                    yield None
+                visit = following.result()
+            finally:
+                if following.cancel():
+                    await asyncio.gather(following, return_exceptions=True)
+            if visit is None:
+                return
+            yield visit
+
+
+async def _next(visits: AsyncGenerator[Visit, None]) -> Visit | None:
+    """The next visit; None at the end."""
+    return await anext(visits, None)

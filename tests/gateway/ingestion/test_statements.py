@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from sqlalchemy import event, make_url
+from sqlalchemy import make_url
 
 from ragstore_client import AsyncClient
 from ragstore_gateway.database.database import Database
@@ -16,6 +15,7 @@ from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.documents import Documents
 from tests.support.ingesting_process import IngestingProcess
 from tests.support.knowledge import Knowledge
+from tests.support.statements import statements
 
 OF_A_JOB = 12
 OF_A_DOCUMENT = 2
@@ -29,21 +29,6 @@ async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
         found = Knowledge(database, store)
         async with found.embeddings.running():
             yield found
-
-
-@contextmanager
-def statements(database: Database) -> Iterator[list[str]]:
-    """The statements of a block, without the beginnings of transactions, which are none on PostgreSQL."""
-    found: list[str] = []
-
-    def note(_: object, __: object, statement: str, *___: object) -> None:
-        if not statement.startswith("BEGIN"):
-            found.append(statement)
-
-    engine = cast(Any, database)._engine.sync_engine  # it is not public
-    event.listen(engine, "before_cursor_execute", note)
-    yield found
-    event.remove(engine, "before_cursor_execute", note)
 
 
 @dataclass

@@ -7,152 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import pytest
 import sqlalchemy as sa
 
-from ragstore_client import AsyncClient
-from ragstore_gateway.app import create_secrets
-from ragstore_gateway.configurations.configurations import Configurations
-from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.source import Source, SourceSettings
 from ragstore_gateway.database import database as database_module
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.embeddings.embeddings import EmbeddingLimits, Embeddings
-from ragstore_gateway.engines.assembly import Engines
-from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.ingestion.assembly import Ingestion
-from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
-from ragstore_gateway.ingestion.transactions import COMPLETED, end_ingestion
-from ragstore_gateway.secrets.connections import Connections
-from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import execution as execution_module
 from ragstore_gateway.sources import previews as previews_module
-from ragstore_gateway.sources.execution import MAX_PENDING, Execution
+from ragstore_gateway.sources.execution import MAX_PENDING
 from ragstore_gateway.sources.previews import Previews
-from ragstore_gateway.sources.runs import MANUAL, Runs
-from ragstore_gateway.sources.source_documents import SourceDocuments
 from ragstore_gateway.sources.source_kind import SourceKind
-from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
-from ragstore_gateway.sources.visit import CrawlEnd, Visit
+from ragstore_gateway.sources.tables import SourceDocumentRow
+from ragstore_gateway.sources.visit import Visit
+from tests.support.source_runs import Pages, Site
 
 SECONDS: Final = 30.0
 NO_TIME: Final = SourceSettings(time_budget_minutes=0)
 """The deadline of a run is its begin. A configuration has at least a minute."""
-
-BODY: Final = msgspec.convert(
-    {"name": "tea", "sources": [{"name": "docs", "web": {"startUrl": "https://tea.example/"}}]}, KnowledgeBase
-)
-
-
-class Pages:
-    """Visits of new pages, all at the beginning of the run."""
-
-    def __init__(self, urls: Sequence[str], reason: str = "", then: Callable[[], object] = lambda: None) -> None:
-        self.end = CrawlEnd(complete=not reason, reason=reason)
-        self._urls = urls
-        self._then = then
-
-    async def visits(self) -> AsyncGenerator[Visit, None]:
-        """The visits."""
-        for url in self._urls:
-            yield Visit(
-                url,
-                "changed",
-                content_hash=url.rjust(64),
-                links=(f"{url}/next",),
-                media_type="text/plain",
-                content=url.encode(),
-                is_new=True,
-            )
-        self._then()
-
-
-class Site:
-    """A base whose ingestions end only by `end_ingestions`: no jobs run.
-
-    Args:
-        max_waiting: maximum number of ingestions that have not ended.
-    """
-
-    def __init__(self, database: Database, max_waiting: int = 1000) -> None:
-        settings = Settings(ingestion_max_waiting=max_waiting)
-        connections = Connections()
-        embeddings = Embeddings(create_secrets(settings, connections), connections, EmbeddingLimits(1, 1.0, 0))
-        stores = Engines(embeddings.secrets, AsyncClient("http://127.0.0.1:1"))
-        self.database = database
-        self.bases = Configurations(database, "rags", KnowledgeBase)
-        extractor = Extractor.from_settings(settings)
-        ingestion = Ingestion(settings, database, self.bases, embeddings, stores, extractor)
-        self.runs = Runs(database, ingestion.leases)
-        self.documents = SourceDocuments(database, ingestion, self.runs)
-        self.base_id = self.run_id = ""
-        self.execution: Execution | None = None
-
-    async def run(
-        self,
-        urls: Sequence[str],
-        settings: SourceSettings,
-        reason: str = "",
-        then: Callable[[], object] = lambda: None,
-    ) -> str:
-        """Execute a run over new pages until its end; its id. The visits end with a reason, and a call."""
-        self.base_id = self.base_id or (await self.bases.create(BODY)).id
-        run = await self.runs.claim(self.base_id, 1, "docs", MANUAL)
-        assert run is not None
-        source = Source(name="docs", settings=settings)
-        kind = SourceKind(lambda *_: Pages(urls, reason, then), lambda url: url, lambda _: 2)
-        self.run_id = run.id
-        self.execution = Execution(run, BODY, source, kind, self.runs, self.documents)
-        await self.execution.execute()
-        return run.id
-
-    async def read(self, run_id: str) -> SourceRunRow:
-        """A run."""
-        return await self.runs.read(self.base_id, "docs", run_id)
-
-    async def waiting(self) -> int:
-        """The number of ingestions that have not ended."""
-        query = sa.select(sa.func.count()).select_from(IngestionRow).where(IngestionRow.finished_on.is_(None))
-        async with self.database.reading() as session:
-            return await session.scalar(query) or 0
-
-    async def until_waiting(self, count: int) -> None:
-        """Wait until a number of ingestions have begun."""
-        while True:
-            if await self.waiting() >= count:
-                return
-            await asyncio.sleep(0.02)
-
-    async def until_stored(self, count: int) -> None:
-        """Wait until a run has recorded a number of documents."""
-        query = sa.select(sa.func.count()).select_from(SourceDocumentRow).where(SourceDocumentRow.content_hash != "")
-        while True:
-            async with self.database.reading() as session:
-                if await session.scalar(query) == count:
-                    return
-            await asyncio.sleep(0.02)
-
-    async def end_ingestions(self, name: str = "") -> None:
-        """Complete the ingestions that have not ended, or one document's ingestion."""
-        query = sa.select(IngestionRow).where(IngestionRow.finished_on.is_(None))
-        if name:
-            query = query.where(IngestionRow.document_name == name)
-        async with self.database.session() as session:
-            for row in await session.scalars(query):
-                row.chunks = 1
-                await end_ingestion(session, row, COMPLETED)
-
-    async def set_published(self) -> None:
-        """Let searches find all documents, as the job engine does."""
-        async with self.database.session() as session:
-            await session.execute(sa.update(DocumentRow).values(current_revision=DocumentRow.last_ingestion))
 
 
 @pytest.fixture
