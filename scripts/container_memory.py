@@ -186,7 +186,7 @@ def containers(root: Path = ROOT) -> Iterator[Container]:
         services = yaml.safe_load((root / compose).read_text())["services"]
         for service, memory in (("ragstore", _store_of), ("gateway", _gateway_of)):
             if service in services:
-                found = memory(services[service]["environment"])
+                found = memory(with_defaults(services[service]["environment"]))
                 yield Container(f"`{service}` of `{compose}`", compose, found, _compose_writer(service))
     base = _environ(root / "k8s/base/workload.yaml")
     remote = {**base, "RAGSTORE_CHROMA_URL": "http://chromadb:8000"}
@@ -194,12 +194,18 @@ def containers(root: Path = ROOT) -> Iterator[Container]:
     embedded = Path("k8s/overlays/embedded/workload.yaml")
     own = {**base, **_environ(root / embedded)}
     yield Container("`k8s/overlays/embedded`", embedded, _store_of(own), write_manifest)
-    file = Path("k8s/gateway/workload.yaml")
-    yield Container("`k8s/gateway`", file, _gateway_of(_environ(root / file)), write_manifest)
+    for folder in ("k8s/gateway", "k8s/components/gateway-workers"):
+        file = Path(folder, "workload.yaml")
+        yield Container(f"`{folder}`", file, _gateway_of(_environ(root / file)), write_manifest)
 
 
 def _store_of(environ: Mapping[str, str]) -> Memory:
     return store_memory(store.load({name: str(value) for name, value in environ.items()}))
+
+
+def with_defaults(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a service of a compose file, with the defaults of the variables in their values."""
+    return {name: re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value)) for name, value in environ.items()}
 
 
 def _gateway_of(environ: Mapping[str, str]) -> Memory:

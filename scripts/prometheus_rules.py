@@ -10,10 +10,11 @@ import argparse
 import re
 import sys
 import textwrap
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+
+from scripts.package_metadata import Addresses
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 MONITORING: Final = Path("k8s/monitoring")
@@ -35,8 +36,7 @@ _RUNBOOK: Final = re.compile(r"(?<=runbook_url: )\S+(?=/monitoring\.html#)")
 
 def pages_address() -> str:
     """The address of the published pages, without a slash at its end."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ragstore"]
-    return str(settings["documentation"]).rstrip("/")
+    return Addresses.read().documentation
 
 
 def files(pages: str) -> dict[Path, str]:

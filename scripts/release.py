@@ -1,6 +1,7 @@
 """Build everything of a release: `python -m scripts.release VERSION [--output FOLDER]`; `make release` runs it.
 
-The sources and CHANGELOG.md must have the version already; this command verifies it. It publishes nothing.
+The sources and CHANGELOG.md must have the version already; this command verifies it. It publishes nothing. The packages
+are built from a copy of the tree, in which the links of their READMEs are absolute.
 
     ragstore-*.whl, ragstore_client-*.whl, ragstore_gateway-*.whl, *.tar.gz    Python packages
     ragstore-client-*.tgz                                                      the Node package
@@ -17,21 +18,19 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-import yaml
-
-from ragstore import __version__
-from ragstore_client._version import __version__ as client_version
-from ragstore_gateway import __version__ as gateway_version
+from scripts import package_metadata
+from scripts.package_metadata import NODE_PACKAGE, PYTHON_PACKAGES, Addresses, with_absolute_links
 from scripts.sbom import bill
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PYTHON_PACKAGES: Final = (".", "clients/python", "gateway")
 CONTEXT: Final = (
     *("Dockerfile", "gateway/Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml"),
     *(
@@ -42,6 +41,9 @@ CONTEXT: Final = (
         "docker-compose.yml",
         "docker-compose.platform.yml",
         "k8s",
+        # The compose file mounts them.
+        "examples/compose",
+        "examples/extractive_model.py",
     ),
 )
 """The sources of the images, and the files that deploy them."""
@@ -49,6 +51,15 @@ CONTEXT: Final = (
 IMAGES: Final = {"ragstore": "remote", "ragstore-embedded": "embedded", "ragstore-gateway": "gateway"}
 """The images, and the locks that they are installed from."""
 
+PACKAGED: Final = (
+    *(".gitignore", "LICENSE", "README.md", "pyproject.toml", "openapi", "service", "clients/python", "gateway"),
+    *("clients/node", "scripts/node_lock.mjs"),
+)
+"""The sources of the packages."""
+
+PLACEHOLDER: Final = "https://ragstore.example/"
+
+CHANGELOG: Final = ROOT / "CHANGELOG.md"
 SUMS: Final = "SHA256SUMS"
 
 
@@ -63,33 +74,30 @@ def check(version: str) -> None:
         version: the version to release.
 
     Raises:
-        NotReady: a file has another one.
+        NotReady: they have another one, or a file differs from the others.
     """
-    node: str = json.loads((ROOT / "clients/node/package.json").read_text())["version"]
-    image = re.search(r"^ARG VERSION=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    compose: str = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["ragstore"]["image"]
-    found = {
-        "service/ragstore/__init__.py": __version__,
-        "clients/python/ragstore_client/_version.py": client_version,
-        "clients/node/package.json": node,
-        "Dockerfile": image[1] if image else "",
-        "docker-compose.yml": compose.rpartition(":")[2],
-    }
-    wrong = [f"{file} has {other}" for file, other in found.items() if other != version]
-    if wrong:
-        raise NotReady(f"The version is not {version} everywhere: {', '.join(wrong)}")
+    if version != package_metadata.version():
+        raise NotReady(f"The version of service/ragstore/__init__.py is {package_metadata.version()}, not {version}")
+    outdated = [path for path, text in package_metadata.files().items() if text != (ROOT / path).read_text()]
+    if outdated:
+        raise NotReady(f"Another version or address: {', '.join(outdated)}. Run `make generate`")
 
 
-def changes(version: str) -> str:
-    """The section of the changelog about a version.
+def changes_of(text: str, version: str, *, is_dated: bool = True) -> str:
+    """The section of a changelog about a version.
+
+    Args:
+        text: the changelog.
+        is_dated: whether its heading must have a date.
 
     Raises:
-        NotReady: it has none.
+        NotReady: it has none, or no date.
     """
-    text = (ROOT / "CHANGELOG.md").read_text()
     section = re.search(rf"^## \[{re.escape(version)}\].*?(?=^## \[|\Z)", text, re.MULTILINE | re.DOTALL)
     if section is None:
         raise NotReady(f"CHANGELOG.md has no section [{version}]")
+    if is_dated and not re.match(r"## \[\S+\] - \d{4}-\d\d-\d\d\n", section[0]):
+        raise NotReady(f"The section [{version}] of CHANGELOG.md has no date")
     return section[0].rstrip() + "\n"
 
 
@@ -101,26 +109,48 @@ def build(version: str, output: Path) -> None:
     """
     seconds = int(_output("git", "log", "-1", "--format=%ct"))
     environ = {**os.environ, "SOURCE_DATE_EPOCH": str(seconds)}
-    for package in PYTHON_PACKAGES:
-        _run(sys.executable, "-m", "hatchling", "build", "--directory", str(output), folder=package, environ=environ)
-    _run("npm", "pack", "--silent", "--pack-destination", str(output), folder="clients/node", environ=environ)
+    with TemporaryDirectory() as folder:
+        copy = Path(folder).resolve()
+        copy_packages(copy)
+        for package in PYTHON_PACKAGES:
+            hatchling = (sys.executable, "-m", "hatchling", "build", "--directory", str(output))
+            _run(*hatchling, folder=copy / package, environ=environ)
+        node = copy / NODE_PACKAGE
+        (node / "node_modules").symlink_to(ROOT / NODE_PACKAGE / "node_modules")
+        _run("npm", "pack", "--silent", "--pack-destination", str(output), folder=node, environ=environ)
     archive = output / f"ragstore-{version}-context.tar.gz"
-    _run("git", "archive", "--format=tar.gz", f"--prefix=ragstore-{version}/", f"--output={archive}", "HEAD", *CONTEXT)
+    command = ("git", "archive", "--format=tar.gz", f"--prefix=ragstore-{version}/", f"--output={archive}", "HEAD")
+    _run(*command, *CONTEXT, folder=ROOT)
     for image, lock in IMAGES.items():
-        # The gateway has versions of its own.
-        own = gateway_version if lock == "gateway" else version
-        written = bill(image, own, ROOT / f"requirements/{lock}.txt", seconds)
-        (output / f"{image}-{own}.cdx.json").write_text(json.dumps(written, indent=2) + "\n")
-    node = _output("npm", "sbom", "--sbom-format=cyclonedx", "--omit=dev", "--package-lock-only", folder="clients/node")
-    (output / f"ragstore-client-node-{version}.cdx.json").write_text(node)
-    (output / "CHANGES.md").write_text(changes(version))
+        written = bill(image, version, ROOT / f"requirements/{lock}.txt", seconds)
+        (output / f"{image}-{version}.cdx.json").write_text(json.dumps(written, indent=2) + "\n")
+    sbom = _output("npm", "sbom", "--sbom-format=cyclonedx", "--omit=dev", "--package-lock-only", folder=NODE_PACKAGE)
+    (output / f"ragstore-client-node-{version}.cdx.json").write_text(sbom)
+    (output / "CHANGES.md").write_text(changes_of(CHANGELOG.read_text(), version, is_dated=False))
     files = sorted(file for file in output.iterdir() if file.name != SUMS)
     sums = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
     (output / SUMS).write_text("".join(sums))
 
 
-def _run(*command: str, folder: str = ".", environ: dict[str, str] | None = None) -> None:
-    subprocess.run(command, cwd=ROOT / folder, env=environ, check=True, stdout=subprocess.DEVNULL)
+def copy_packages(folder: Path) -> None:
+    """Copy the sources of the packages. The links of their READMEs are absolute in the copy.
+
+    Args:
+        folder: an empty folder.
+    """
+    listed = _output("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *PACKAGED)
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    addresses = Addresses.read()
+    for package in (*PYTHON_PACKAGES, NODE_PACKAGE):
+        page = str(Path(package, "README.md"))
+        (folder / page).write_text(with_absolute_links((ROOT / page).read_text(), page, addresses))
+
+
+def _run(*command: str, folder: Path, environ: dict[str, str] | None = None) -> None:
+    subprocess.run(command, cwd=folder, env=environ, check=True, stdout=subprocess.DEVNULL)
 
 
 def _output(*command: str, folder: str = ".") -> str:
@@ -141,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     output: Path = options.output or ROOT / "build/release" / options.version
     try:
         check(options.version)
-        changes(options.version)
+        changes_of(CHANGELOG.read_text(), options.version, is_dated=not options.dirty)
         if not options.dirty and _output("git", "status", "--porcelain", "--untracked-files=no"):
             raise NotReady("There are changes that are not committed")
         output.mkdir(parents=True, exist_ok=True)
@@ -149,6 +179,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise NotReady(f"{output} is not empty")
     except NotReady as error:
         raise SystemExit(f"Error: {error}") from None
+    if PLACEHOLDER in Addresses.read().documentation + Addresses.read().source:
+        print("The addresses of [tool.ragstore] in pyproject.toml are placeholders: so are the links of the packages")
     build(options.version, output.resolve())
     print(f"{output}: {len(list(output.iterdir()))} files")
 

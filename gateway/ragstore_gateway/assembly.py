@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.split_routes import split_document
+from ragstore_gateway.ingestion.store_check import StoreCheck
 from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keys import visible_bases
 from ragstore_gateway.openai_vector_stores import file_routes, store_routes, upload_routes
@@ -109,10 +110,8 @@ class KnowledgeServices:
             self.database, "rags", KnowledgeBase, lambda body, before: completed(embeddings, body, before)
         )
         self.assistants = Configurations(self.database, "assistants", Assistant)
-        access = store.access
-        self.engines = Engines(
-            embeddings.secrets, store.client, ragstore_problem=lambda: "" if access is None else access.problem
-        )
+        self.engines = Engines(embeddings.secrets, store.client, ragstore_problem=lambda: store.problem)
+        self._store_check = StoreCheck(self.database, store) if settings.check_store else None
         self.ingestion = Ingestion(
             settings,
             self.database,
@@ -225,6 +224,7 @@ class KnowledgeServices:
             self.database.running(),
             self._defaults.running(),
             self.engines.running(),
+            self._store_check.running() if self._store_check is not None else nullcontext(),
             self.ingestion.running(),
             self._fetching.running(),
             self.sources.running(),

@@ -78,7 +78,7 @@ def serve() -> None:
     run(lambda stopping: create_app(chosen, stopping), chosen, METRICS, facts=facts, page="/docs")
 
 
-@main.command()
+@main.command(short_help="Show the settings in force, and whether Chroma is available.")
 @click.option("--index", "collection", metavar="COLLECTION", help="Also measure how many documents its index has lost.")
 @click.option(
     "--sample", type=click.IntRange(min=1), default=1000, show_default=True, help="Number of documents to look for."
@@ -122,7 +122,11 @@ def print_openapi() -> None:
     click.echo(document(create_litestar(Settings())), nl=False)
 
 
-@main.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@main.command(
+    context_settings={"ignore_unknown_options": True},
+    add_help_option=False,
+    short_help="Repair Chroma's data folder after a kill.",
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def repair(arguments: tuple[str, ...]) -> None:
     """Repair Chroma's data folder after a kill; the same as `chroma-repair`."""

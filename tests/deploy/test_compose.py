@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 import yaml
 
 from ragstore.settings import Settings, load, unknown
 from ragstore_gateway import settings as gateway_settings
+from scripts.container_memory import with_defaults
 from tests.deploy.dockerfile import ROOT
-from tests.support.servers import Served, free_port
+from tests.support.servers import Served, free_port, running, start_process
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -29,35 +33,81 @@ def bash_check(service: str, inner_port: int, port: int) -> int:
 
 
 def test_its_services_have_the_names_of_the_topology() -> None:
-    assert set(SERVICES) == {"ragstore", "chromadb", "repair", "tei-embeddings", "gateway", "postgres", "litellm"}
+    assert set(SERVICES) == {
+        *("ragstore", "chromadb", "repair", "tei-embeddings", "gateway", "postgres", "litellm", "model", "searxng"),
+    }
 
 
 def test_the_embeddings_server_the_gateway_and_its_upstream_start_only_with_a_profile() -> None:
     profiles = {name: service["profiles"] for name, service in SERVICES.items() if "profiles" in service}
     assert profiles == {
-        "tei-embeddings": ["embeddings", "gateway"],
+        "tei-embeddings": ["embeddings"],
         "gateway": ["gateway"],
         "postgres": ["gateway"],
         "litellm": ["gateway"],
+        "model": ["gateway"],
+        "searxng": ["gateway"],
     }
 
 
 def test_the_gateway_uses_the_store_and_the_upstream_of_the_topology() -> None:
-    environ = SERVICES["gateway"]["environment"]
+    environ = with_defaults(SERVICES["gateway"]["environment"])
     settings = gateway_settings.load(environ)
     store, upstream = urlsplit(environ["RAGSTORE_URL"]), urlsplit(settings.upstream_url)
     assert (store.hostname, store.port) == ("ragstore", 8080)
     assert (upstream.hostname, upstream.port, upstream.path) == ("litellm", 4000, "/v1")
+    # A model in the process: the profile needs no download of a model.
+    assert (settings.embedding_provider, settings.embedding_url) == ("local", "")
+    assert settings.searxng_url == "http://searxng:8080"
+
+
+def test_the_embeddings_server_of_the_other_profile_can_be_chosen() -> None:
+    environ = dict(SERVICES["gateway"]["environment"])
+    chosen = {"GATEWAY_EMBEDDING_PROVIDER": "tei", "GATEWAY_EMBEDDING_URL": "http://tei-embeddings:8080"}
+    for name, value in chosen.items():
+        environ = {key: re.sub(rf"\$\{{{name}:-[^}}]*\}}", value, text) for key, text in environ.items()}
+    settings = gateway_settings.load(with_defaults(environ))
     assert (settings.embedding_provider, settings.embedding_url) == ("tei", "http://tei-embeddings:8080")
 
 
+def test_the_files_that_are_mounted_without_a_variable_are_there() -> None:
+    mounts = [each for service in SERVICES.values() for each in service.get("volumes", []) if isinstance(each, str)]
+    files = [mount.partition(":")[0] for mount in with_defaults(dict(zip(mounts, mounts, strict=True))).values()]
+    assert {"./examples/compose/litellm.yaml", "./examples/compose/searxng.yml"} <= set(files)
+    for file in files:
+        assert not file.startswith(".") or (ROOT / file).is_file(), file
+
+
+def test_the_models_of_the_upstream_are_served_by_the_example_model(tmp_path: Path) -> None:
+    config = yaml.safe_load((ROOT / "examples/compose/litellm.yaml").read_text())
+    (model,) = (each["litellm_params"] for each in config["model_list"])
+    base, command = urlsplit(model["api_base"]), list(SERVICES["model"]["command"])
+    assert (base.hostname, base.port, base.path) == ("model", int(command[command.index("--port") + 1]), "/v1")
+    (mount,) = SERVICES["model"]["volumes"]
+    source, target, _ = mount.split(":")
+    command[command.index(target)] = str(ROOT / source)
+    command[command.index("--port") + 1] = str(port := free_port())
+    command[0] = sys.executable
+    with running(start_process(command, f"http://127.0.0.1:{port}", tmp_path / "log", {})) as served:
+        served.wait_until_ready("/v1/models")
+        names = [each["id"] for each in httpx.get(f"{served.url}/v1/models").json()["data"]]
+    assert f"openai/{names[0]}" == model["model"]
+
+
+def test_the_search_engine_allows_json() -> None:
+    settings = yaml.safe_load((ROOT / "examples/compose/searxng.yml").read_text())
+    assert "json" in settings["search"]["formats"]
+    assert settings["server"]["limiter"] is False
+
+
 def test_the_state_of_the_gateway_is_in_the_postgresql_of_the_topology_on_a_volume() -> None:
-    database = urlsplit(gateway_settings.load(SERVICES["gateway"]["environment"]).database_url)
+    database = urlsplit(gateway_settings.load(with_defaults(SERVICES["gateway"]["environment"])).database_url)
     postgres = SERVICES["postgres"]
     environ = postgres["environment"]
     assert (database.hostname, database.port) == ("postgres", 5432)
     assert (database.username, database.path) == (environ["POSTGRES_USER"], f"/{environ['POSTGRES_DB']}")
-    assert f":{environ['POSTGRES_PASSWORD']}@" in database.netloc
+    written = SERVICES["gateway"]["environment"]["RAGSTORE_GATEWAY_DATABASE_URL"]
+    assert f":{environ['POSTGRES_PASSWORD']}@" in written
     assert postgres["volumes"] == ["gateway-data:/var/lib/postgresql"]
     assert "gateway-data" in COMPOSE["volumes"]
     assert "ports" not in postgres
@@ -67,7 +117,7 @@ def test_the_state_of_the_gateway_is_in_the_postgresql_of_the_topology_on_a_volu
 def test_the_upstream_has_no_version_with_malware() -> None:
     # Versions 1.82.7 and 1.82.8 of LiteLLM contained a credential stealer (MAL-2026-2144).
     version = SERVICES["litellm"]["image"].rpartition(":")[2].rstrip("}")
-    assert version not in ("1.82.7", "1.82.8")
+    assert not re.search(r"1\.82\.[78]", version)
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -92,7 +142,7 @@ def test_no_password_has_a_default_and_no_variable_keeps_the_store_from_starting
 
 def test_the_gateway_starts_with_keys_only() -> None:
     gateway = SERVICES["gateway"]
-    settings = gateway_settings.load(gateway["environment"])
+    settings = gateway_settings.load(with_defaults(gateway["environment"]))
     assert not settings.allow_open
     (mount,) = gateway["volumes"]
     assert settings.keys_file == f"{mount['target']}/keys.jsonl"

@@ -31,7 +31,8 @@ def test_every_container_of_the_store_and_the_gateway_is_computed() -> None:
         for name, service in yaml.safe_load((ROOT / file).read_text())["services"].items():
             if name in ("ragstore", "gateway"):
                 given.add((file, int(service["deploy"]["resources"]["limits"]["memory"].removesuffix("m"))))
-    for file in ("k8s/base/workload.yaml", "k8s/overlays/embedded/workload.yaml", "k8s/gateway/workload.yaml"):
+    gateways = ("k8s/gateway", "k8s/components/gateway-workers")
+    for file in (f"{folder}/workload.yaml" for folder in ("k8s/base", "k8s/overlays/embedded", *gateways)):
         (manifest,) = yaml.safe_load_all((ROOT / file).read_text())
         resources: Any = manifest["spec"]["template"]["spec"]["containers"][0]["resources"]
         given.add((file, int(resources["limits"]["memory"].removesuffix("Mi"))))

@@ -20,7 +20,9 @@ MAX_EXCERPT: Final = 160
 
 
 @click.command(
-    cls=CommandWithReplacements, replacements={"--collection": "use --base NAME for a knowledge base of another name"}
+    cls=CommandWithReplacements,
+    replacements={"--collection": "use --base NAME for a knowledge base of another name"},
+    short_help="Show the passages for a QUESTION, and a model's reply.",
 )
 @click.argument("question")
 @click.option("--base", "bases", multiple=True, metavar="NAME", help="Knowledge base to search; 'memory' by default.")

@@ -110,8 +110,8 @@ async def _store(settings: Settings) -> str:
         check_data(own)
     async with store.running():
         await store.client.ready(retries=0)
-        if store.access is not None and store.access.problem:
-            raise click.ClickException(store.access.problem)
+        if store.problem:
+            raise click.ClickException(store.problem)
     return "available in the process of the gateway" if store.in_process else f"{store.client.base_url} is available"
 
 

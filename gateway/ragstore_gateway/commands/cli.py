@@ -172,7 +172,7 @@ def _check_store(chosen: Settings) -> None:
         raise click.ClickException(message) from None
 
 
-@main.command()
+@main.command(short_help="Show the settings in force, and try all that they name.")
 def check() -> None:
     """Show the settings in force, secrets masked, and whether everything that they name can be used.
 

@@ -38,7 +38,7 @@ class JudgedQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     earlier: list[str] = []
 
 
-@click.command()
+@click.command(short_help="Measure how well bases find the documents of questions.")
 @click.argument("questions", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("bases", metavar="BASE...", nargs=-1, required=True)
 @click.option("--min-ndcg", type=click.FloatRange(0, 1), default=0.0, help="Minimum nDCG@10 of the first base.")

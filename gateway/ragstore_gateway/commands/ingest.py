@@ -69,7 +69,11 @@ def ingestion_options(command: Command) -> Command:
     return command
 
 
-@click.command(cls=CommandWithReplacements, replacements=_REPLACEMENTS)
+@click.command(
+    cls=CommandWithReplacements,
+    replacements=_REPLACEMENTS,
+    short_help="Ingest documents in the knowledge base 'memory'.",
+)
 @ingestion_options
 def ingest(sources: tuple[str, ...], **options: Unpack[IngestionOptions]) -> None:
     """Ingest documents in the knowledge base 'memory', and wait until they are searchable.

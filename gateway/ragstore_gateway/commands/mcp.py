@@ -10,7 +10,7 @@ from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore_gateway.commands.running import address_of, run, url_option
 
 
-@click.command()
+@click.command(short_help="Serve the tools for agents on standard input and output.")
 @url_option
 def mcp(url: str) -> None:
     """Serve a gateway's tools for agents on standard input and output, for programs that start a command for them.

@@ -107,8 +107,8 @@ def probe_routes(store: Store, database: Database) -> list[HTTPRouteHandler]:
 async def _usable(store: Store) -> None:
     """Check that the store responds, and that knowledge bases may use it."""
     await probe_store(store)
-    if store.access is not None and store.access.problem:
-        raise StoreUnavailable(store.access.problem)
+    if store.problem:
+        raise StoreUnavailable(store.problem)
 
 
 async def probe_store(store: Store) -> None:

@@ -39,11 +39,13 @@ class Store:
         client: calls the store. It works while the block of `running` runs.
         in_process: whether the store runs in this process.
         access: whether the gateway may write the collections of knowledge bases; None for a store in this process.
+        mismatch: why this is not the store of the gateway's state; empty if it is, or if that is not known.
     """
 
     def __init__(self, settings: Settings, stopping: threading.Event, url: str, api_key: str = "") -> None:
         self.in_process = not url
         self.access: StoreAccess | None = None
+        self.mismatch = ""
         self._app: ASGIApp | None = None
         if url:
             self._http = httpx.AsyncClient(event_hooks={"request": [add_ids]})
@@ -74,6 +76,11 @@ class Store:
             else:
                 async with self._local.lifespan():
                     yield
+
+    @property
+    def problem(self) -> str:
+        """Why knowledge bases cannot use the store; empty if they can."""
+        return (self.access.problem if self.access is not None else "") or self.mismatch
 
     def permits(self, collection: str, *, writes: bool) -> bool:
         """Whether the caller of the current request may use a collection of a store in this process.

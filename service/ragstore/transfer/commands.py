@@ -90,7 +90,7 @@ def _hnsw(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command("export", cls=_TransferCommand)
+@click.command("export", cls=_TransferCommand, short_help="Write a collection to a file, or all to a folder.")
 @click.argument("names", nargs=-1, required=True, metavar="COLLECTION FILE")
 @_url
 @click.option(
@@ -158,7 +158,7 @@ def _export_all(names: tuple[str, ...], url: str, *, force: bool, batch: int, pa
     _say(f"exported {done} collections")
 
 
-@click.command("import", cls=_TransferCommand)
+@click.command("import", cls=_TransferCommand, short_help="Read files that `ragstore export` wrote.")
 @click.argument("file")
 @_url
 @_into
@@ -281,7 +281,7 @@ def copy_command(
     _say_imported("copied", done, verified=verify)
 
 
-@click.command("rebuild", cls=_TransferCommand)
+@click.command("rebuild", cls=_TransferCommand, short_help="Build a new index for a collection that is used.")
 @click.argument("collection")
 @_url
 @click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from uuid import uuid4
 import httpx
 import pytest
 import sqlalchemy as sa
+import yaml
 from sqlalchemy import URL, make_url
 
 from ragstore_gateway import assembly  # noqa: F401  # its tables
@@ -26,6 +28,7 @@ from tests.support.gateways import start_gateway
 from tests.support.keyed_services import eventually
 from tests.support.servers import inherited_environ, running
 
+ROOT: Final = Path(__file__).resolve().parents[3]
 DOCUMENTS: Final = 10_000
 LEDGER: Final = ("audit_entry", "audit_head", "conversation_step", "conversation_context")
 """Tables that the repository of conversations fills."""
@@ -167,6 +170,14 @@ def test_a_gateway_over_the_copy_finds_the_documents_of_a_running_one(tmp_path: 
                 return [each["text"] for each in response.json()["results"]]
 
             assert eventually(found) == ["The kettle is warm."]
+        # A gateway with a store of its own has the state of another store.
+        (tmp_path / "other").mkdir()
+        with running(start_gateway(tmp_path / "other", {"RAGSTORE_GATEWAY_DATABASE_URL": postgres_url})) as other:
+            refused = httpx.post(f"{other.url}{path}/query", json={"query": "kettle"}, timeout=30)
+            assert (refused.status_code, refused.json()["code"]) == (503, "store_unavailable")
+            assert "has none of the collections of the gateway's documents" in refused.json()["detail"]
+            health = httpx.get(f"{other.url}/health").json()
+            assert health["store"]["error"] == refused.json()["detail"]
 
 
 def _base_with_document(url: str) -> str:
@@ -178,6 +189,27 @@ def _base_with_document(url: str) -> str:
     httpx.post(f"{url}{path}/ingest", content=b"The kettle is warm.", headers=headers, timeout=30)
     eventually(lambda: httpx.get(f"{url}{path}/documents").json()["documents"][0]["searchable"])
     return path
+
+
+@pytest.mark.process
+async def test_the_nightly_copy_of_kubernetes_replaces_the_former_one_and_can_be_restored(tmp_path: Path) -> None:
+    *_, job = yaml.safe_load_all((ROOT / "k8s/components/gateway-backup/backup.yaml").read_text())
+    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    script = container["args"][0].replace("/backup", str(tmp_path / "backup"))
+    await fill(source := sqlite(tmp_path / "data"))
+    for folder in ("new", "state"):
+        (tmp_path / "backup" / folder).mkdir(parents=True)
+        (tmp_path / "backup" / folder / "of-a-former-night").touch()
+    environ = {**inherited_environ(), "RAGSTORE_GATEWAY_DATA_PATH": str(tmp_path / "data")}
+    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
+    await asyncio.to_thread(subprocess.run, [*container["command"], script], env=environ, check=True, timeout=120)
+    assert [each.name for each in (tmp_path / "backup").iterdir()] == ["state"]
+    assert not (tmp_path / "backup/state/of-a-former-night").exists()
+    restored = copy(tmp_path / "backup/state", str(tmp_path / "restored"))
+    assert restored.returncode == 0, restored.stderr
+    before, after = await contents(source), await contents(sqlite(tmp_path / "restored"))
+    for name, rows in before.items():
+        assert after[name] == ([] if name in NOT_COPIED else rows), name
 
 
 @pytest.mark.process
