@@ -147,7 +147,7 @@ function files(): NonNullable<ReturnType<typeof fileSystem>> {
   return found;
 }
 
-/** A file as a blob, which is read as it is sent. A named pipe is read at once: a document may be sent more than once. */
+/** A file as a blob, which is read as it is sent. A named pipe is read completely: a document may be sent more than once. */
 async function openFile(path: string): Promise<Blob> {
   const { openAsBlob, promises } = files();
   const isFile = (await promises.stat(path)).isFile();

@@ -27,7 +27,7 @@ export interface DocumentProgress {
   share: number;
   /** Whether the document has ended: it was ingested, or has failed. It is reported once for each document. */
   ended: boolean;
-  /** What documents of the base wait for, such as `embedding_unavailable`; empty for nothing. */
+  /** The reason why documents of the base wait, such as `embedding_unavailable`; empty if none waits. */
   waitingFor: string;
 }
 
