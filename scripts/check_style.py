@@ -82,8 +82,9 @@ SKIPPED: Final = (
     "docs/writing.md",
     "LICENSE",
     "package-lock",
+    "clients/node/src/gateway/schema.d.ts",
 )
-"""Data, generated locks, and the pages that quote what they forbid."""
+"""Data, generated locks and types with values of the contract, and the pages that quote what they forbid."""
 
 _CODE_SPAN: Final = re.compile(r"``.+?``|`[^`\n]*`", re.DOTALL)
 _FENCE: Final = re.compile(r"^( *)(```|~~~).*?^\1\2[^\n]*$", re.DOTALL | re.MULTILINE)

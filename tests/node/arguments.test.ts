@@ -21,6 +21,7 @@ import {
   TransportError,
   UnexpectedResponse,
 } from "@ragstore/client";
+import { GatewayClient } from "@ragstore/client/gateway";
 
 import { closedUrl, collect, rejection, reply, sendProblem, withServer } from "./support.js";
 
@@ -30,6 +31,7 @@ const EMPTY_PAGE = { documents: [], count: 0, total: 0 };
 
 describe("options", () => {
   const client = new Client(URL);
+  const gateway = new GatewayClient(URL);
   const calls: [string, (options: never) => unknown][] = [
     ["query", (options) => client.query("abc", [1], options)],
     ["queryBatch", (options) => client.queryBatch("abc", [[1]], options)],
@@ -62,6 +64,44 @@ describe("options", () => {
     ["live", (options) => client.live(options)],
     ["ready", (options) => client.ready(options)],
     ["metrics", (options) => client.metrics(options)],
+    ["page", (options) => gateway.bases.page(options)],
+    ["iter", (options) => gateway.bases.iter(options).next()],
+    ["find", (options) => gateway.bases.find("a", options)],
+    ["exists", (options) => gateway.bases.exists("a", options)],
+    ["get", (options) => gateway.bases.get("a", options)],
+    ["create", (options) => gateway.bases.create({ name: "a" }, options)],
+    ["update", (options) => gateway.bases.update("a", {}, options)],
+    ["duplicate", (options) => gateway.bases.duplicate("a", options)],
+    ["delete", (options) => gateway.bases.delete("a", options)],
+    ["versions", (options) => gateway.bases.versions("a", options)],
+    ["listDocuments", (options) => gateway.listDocuments("a", options)],
+    ["iterDocuments", (options) => gateway.iterDocuments("a", options).next()],
+    ["getDocument", (options) => gateway.getDocument("a", "b", options)],
+    ["documentText", (options) => gateway.documentText("a", "b", options)],
+    ["deleteDocument", (options) => gateway.deleteDocument("a", "b", options)],
+    ["ingestionStatus", (options) => gateway.ingestionStatus("a", "b", options)],
+    ["ingestionProgress", (options) => gateway.ingestionProgress("a", [], options)],
+    ["cancelIngestion", (options) => gateway.cancelIngestion("a", "b", options)],
+    ["search", (options) => gateway.search("a", "b", options)],
+    ["readPassage", (options) => gateway.readPassage("a", "b", options)],
+    ["ingest", (options) => gateway.ingestAll("a", [], options)],
+    ["ingestFolder", (options) => gateway.ingestFolder("a", "b", options)],
+    ["ingestFile", (options) => gateway.ingestFile("a", "b", options)],
+    ["ingestText", (options) => gateway.ingestText("a", "b", "c", options)],
+    ["ingestPage", (options) => gateway.ingestPage("a", "b", options)],
+    ["runSource", (options) => gateway.runSource("a", "b", options)],
+    ["startRun", (options) => gateway.startRun("a", "b", options)],
+    ["waitForRun", (options) => gateway.waitForRun("a", "b", "c", options)],
+    ["getRun", (options) => gateway.getRun("a", "b", "c", options)],
+    ["iterRuns", (options) => gateway.iterRuns("a", "b", options).next()],
+    ["cancelRun", (options) => gateway.cancelRun("a", "b", "c", options)],
+    ["purgeSource", (options) => gateway.purgeSource("a", "b", options)],
+    ["uploadFile", (options) => gateway.uploadFile("a", "b", { name: "c", text: "d" }, options)],
+    ["iterFiles", (options) => gateway.iterFiles("a", "b", options).next()],
+    ["deleteFile", (options) => gateway.deleteFile("a", "b", "c", options)],
+    ["iterAuditEntries", (options) => gateway.iterAuditEntries(options).next()],
+    ["access", (options) => gateway.access(options)],
+    ["request", (options) => gateway.request("GET", "/a", options)],
   ];
   for (const [name, call] of calls) {
     test(`an unknown option of ${name} is refused`, async () => {

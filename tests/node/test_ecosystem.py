@@ -66,6 +66,11 @@ def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         yield {"RAGSTORE_URL": served.url, "CLOSED_URL": f"http://127.0.0.1:{free_port()}"}
 
 
+APPLICATION: Final = (
+    "ragstore,chroma chroma the boiler 0 a stored function NotFound RagstoreVectorStore "
+    "Searches a knowledge base (house)."
+)
+
 EXPECTED: Final = {
     "stored": 299,
     "failed": ["7 d7 BadRequest"],
@@ -105,7 +110,7 @@ def test_an_application_compiles_with(compiler: str, project: Path) -> None:
     (folder / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.ts"]}))
     run(str(TSC), "-p", str(folder))
     printed = run_in(folder, "node", "out/application.js")
-    assert printed == "ragstore,chroma chroma the boiler 0 a stored function NotFound RagstoreVectorStore\n"
+    assert printed == f"{APPLICATION}\n"
 
 
 def test_jest_loads_the_client(project: Path) -> None:
@@ -133,7 +138,12 @@ def test_the_examples_of_the_page_compile_under_strict(project: Path) -> None:
 def test_the_declarations_are_checked_as_a_library(project: Path) -> None:
     folder = project / "declarations"
     folder.mkdir()
-    (folder / "index.mts").write_text('export * from "@ragstore/client";\nexport * from "@ragstore/client/rag";\n')
+    names = ("client", "client/rag", "client/ai")
+    lines = [
+        *(f'export * from "@ragstore/{name}";' for name in names),
+        'export * as gateway from "@ragstore/client/gateway";',
+    ]
+    (folder / "index.mts").write_text("\n".join(lines))
     modules = COMPILERS["nodenext, ES modules"]
     library: dict[str, object] = {
         "skipLibCheck": False,

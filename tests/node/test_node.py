@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,17 +11,8 @@ from pathlib import Path
 import pytest
 
 from ragstore import __version__
-from tests.support.node_build import CLIENT, build, run
+from tests.support.node_build import CLIENT, build, run, run_node_tests
 from tests.support.servers import Served, free_port, running, start_service
-
-
-def run_node_tests(name: str, **environ: str) -> None:
-    # Garbage is collected by the test of an ingestion that is never iterated.
-    command = ("node", "--expose-gc", "--test", "--test-reporter=tap", f"build/tests/{name}.test.js")
-    printed = run(*command, **environ)
-    totals = {word: int(number) for word, number in re.findall(r"^# (\w+) (\d+)$", printed, flags=re.M)}
-    assert totals["tests"] > 0, printed
-    assert totals["pass"] == totals["tests"], printed
 
 
 @pytest.fixture(scope="module")
@@ -85,12 +75,13 @@ def test_the_vector_store_of_langchain(remote: Served) -> None:
     run_node_tests("langchain", RAGSTORE_TEST_URL=remote.url)
 
 
-def test_the_generated_types_match_the_openapi_document(built: None, tmp_path: Path) -> None:
+def test_the_generated_types_match_the_openapi_documents(built: None, tmp_path: Path) -> None:
     generate = json.loads((CLIENT / "package.json").read_text())["scripts"]["generate"]
-    fresh = tmp_path / "schema.d.ts"
     tools = CLIENT / "node_modules" / ".bin"
-    run("sh", "-c", generate.replace("src/schema.d.ts", str(fresh)), PATH=f"{tools}:{os.environ['PATH']}")
-    assert fresh.read_text() == (CLIENT / "src" / "schema.d.ts").read_text(), "npm run generate in clients/node"
+    run("sh", "-c", generate.replace("--output src/", f"--output {tmp_path}/"), PATH=f"{tools}:{os.environ['PATH']}")
+    for types in ("schema.d.ts", "gateway/schema.d.ts"):
+        committed = (CLIENT / "src" / types).read_text()
+        assert (tmp_path / types).read_text() == committed, f"{types}: npm run generate in clients/node"
 
 
 def test_no_modules_import_each_other(built: None) -> None:

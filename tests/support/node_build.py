@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -40,6 +41,16 @@ def run_in(folder: Path, *command: str, **environ: str) -> str:
     )
     assert completed.returncode == 0, completed.stdout + completed.stderr
     return completed.stdout
+
+
+def run_node_tests(name: str, **environ: str) -> None:
+    """Run a compiled file of the client's tests. All its tests must pass."""
+    # Garbage is collected by the test of an ingestion that is never iterated.
+    command = ("node", "--expose-gc", "--test", "--test-reporter=tap", f"build/tests/{name}.test.js")
+    printed = run(*command, **environ)
+    totals = {word: int(number) for word, number in re.findall(r"^# (\w+) (\d+)$", printed, flags=re.M)}
+    assert totals["tests"] > 0, printed
+    assert totals["pass"] == totals["tests"], printed
 
 
 def build() -> None:

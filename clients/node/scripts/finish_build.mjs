@@ -2,6 +2,8 @@
 import { copyFileSync, writeFileSync } from "node:fs";
 
 for (const build of ["esm", "cjs"]) {
-  copyFileSync("src/schema.d.ts", `dist/${build}/schema.d.ts`);
+  for (const types of ["schema.d.ts", "gateway/schema.d.ts"]) {
+    copyFileSync(`src/${types}`, `dist/${build}/${types}`);
+  }
 }
 writeFileSync("dist/cjs/package.json", '{ "type": "commonjs" }\n');

@@ -1,41 +1,17 @@
 /** The client: the calls of the contract as methods. */
 
-import { bearer, checkOptions, milliseconds, type Names, parseCallOptions, parseEndpoint, validatedHeaders } from "./arguments.js";
+import { parseCallOptions } from "./arguments.js";
 import { camelKeys } from "./casing.js";
 import { type CollectionHandle, collectionHandle } from "./collection_handle.js";
+import { type ClientOptions, connect, type Defaults, inheritKey } from "./connection.js";
 import { Core } from "./core.js";
-import { InvalidConfiguration } from "./errors.js";
 import { QueryCalls } from "./queries.js";
-import { DEFAULT_RETRIES, parseRetries, type Retries } from "./retry.js";
-import { environmentVariable } from "./runtime.js";
-import type { Fetch, TransportSettings } from "./transport.js";
+import type { TransportSettings } from "./transport.js";
 import type { CallOptions, Health, Probe, Schemas, ServiceInfo } from "./types.js";
 
 export const DEFAULT_URL = "http://127.0.0.1:8080";
 
-export interface ClientOptions {
-  /** Sent as `Authorization: Bearer`; the environment variable `RAGSTORE_API_KEY` by default. An empty key is no key. */
-  apiKey?: string | undefined;
-  /** Additional headers of every request. */
-  headers?: Readonly<Record<string, string>> | undefined;
-  /** Maximum time for one attempt of a call, including its response: 30,000 by default; null for no limit. */
-  timeoutMs?: number | null | undefined;
-  /** Maximum time for a whole call, with all retries and the delays between them; null, the default, for no limit. */
-  deadlineMs?: number | null | undefined;
-  /** Number of retries, or fields of the retry policy; absent ones have their defaults. */
-  retries?: Retries | undefined;
-  /** Sends the requests, such as a function that traces them; the global `fetch` by default. */
-  fetch?: Fetch | undefined;
-}
-
-const OPTIONS: Names<ClientOptions> = {
-  apiKey: true,
-  headers: true,
-  timeoutMs: true,
-  deadlineMs: true,
-  retries: true,
-  fetch: true,
-};
+const DEFAULTS: Defaults = { url: DEFAULT_URL, urlVariable: "RAGSTORE_URL", keyVariable: "RAGSTORE_API_KEY" };
 
 /**
  * A client of one service. Its only state is connections, which the runtime pools and closes.
@@ -54,22 +30,8 @@ export class Client extends QueryCalls {
    * @throws InvalidConfiguration if the URL or an option is invalid.
    */
   constructor(url?: string, options: ClientOptions = {}) {
-    checkOptions("Client", options, OPTIONS);
-    const { timeoutMs = 30_000, deadlineMs = null, retries, fetch = (request: Request) => globalThis.fetch(request) } = options;
-    if (typeof fetch !== "function") {
-      throw new InvalidConfiguration("fetch must be a function");
-    }
-    const endpoint = parseEndpoint(url ?? environmentVariable("RAGSTORE_URL") ?? DEFAULT_URL);
-    const apiKey = options.apiKey ?? (endpoint.authorization ? undefined : environmentVariable("RAGSTORE_API_KEY"));
-    const authorization = apiKey ? bearer(apiKey) : endpoint.authorization;
-    const settings = {
-      fetch,
-      retries: { ...DEFAULT_RETRIES, ...parseRetries(retries) },
-      timeoutMs: milliseconds("timeoutMs", timeoutMs),
-      deadlineMs: milliseconds("deadlineMs", deadlineMs),
-      headers: { ...validatedHeaders(options.headers ?? {}), ...(authorization !== undefined && { authorization }) },
-    };
-    super(new Core(endpoint.url, settings));
+    const { url: parsed, settings } = connect("Client", url, options, DEFAULTS);
+    super(new Core(parsed, settings));
     this.#options = options;
     this.#settings = settings;
   }
@@ -83,10 +45,7 @@ export class Client extends QueryCalls {
   withOptions(options: ClientOptions): Client {
     const headers = { ...this.#options.headers, ...options.headers };
     const client = new Client(this.baseUrl, { ...this.#options, ...options, headers });
-    const { authorization } = this.#settings.headers;
-    if (options.apiKey === undefined && authorization !== undefined) {
-      client.#settings.headers.authorization = authorization;
-    }
+    inheritKey(options, client.#settings, this.#settings);
     return client;
   }
 

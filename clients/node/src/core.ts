@@ -9,12 +9,12 @@ import type { RetryPolicy } from "./retry.js";
 import type { CallOptions, IncludeOptions } from "./types.js";
 import { type AttemptInit, type AttemptResult, type CallSemantics, plainAttempt, Transport, type TransportSettings } from "./transport.js";
 
-/** The generated calls. */
-export type ServiceApi = Api<paths, "application/json">;
+/** The generated calls of a service. */
+export type ServiceApi<Paths extends object = paths> = Api<Paths, "application/json">;
 
-/** Sends the calls of one service. */
-export class Core {
-  readonly #api: ServiceApi;
+/** Sends the calls of one service, whose OpenAPI document has these paths: by default the store's. */
+export class Core<Paths extends object = paths> {
+  readonly #api: ServiceApi<Paths>;
   readonly #transport: Transport;
 
   constructor(
@@ -22,7 +22,7 @@ export class Core {
     settings: TransportSettings,
   ) {
     this.#transport = new Transport(settings);
-    this.#api = createClient<paths, "application/json">({
+    this.#api = createClient<Paths, "application/json">({
       baseUrl: url,
       headers: { Accept: "application/json" },
       redirect: "manual",
@@ -34,13 +34,30 @@ export class Core {
     return this.#transport.settings.retries;
   }
 
+  /** Maximum time for one attempt of a call without a limit of its own. */
+  get timeoutMs(): number {
+    return this.#transport.settings.timeoutMs;
+  }
+
   /** Make a call of the contract. */
   async send<T>(
-    call: (api: ServiceApi, init: AttemptInit) => Promise<AttemptResult<T>>,
+    call: (api: ServiceApi<Paths>, init: AttemptInit) => Promise<AttemptResult<T>>,
     options: CallOptions | undefined,
     semantics?: CallSemantics<T>,
   ): Promise<T> {
     return await this.#transport.send((init) => call(this.#api, init), options, semantics);
+  }
+
+  /** Make a call whose types are not generated. Its response is JSON. */
+  async request<T>(
+    method: string,
+    path: string,
+    body: unknown,
+    options: CallOptions,
+    semantics: CallSemantics<{ body: T }>,
+  ): Promise<T> {
+    const attempt = plainAttempt<T>(method, `${this.url}${path}`, { body });
+    return (await this.#transport.send(attempt, options, semantics)).body;
   }
 
   /** Get a resource as text. */

@@ -36,7 +36,11 @@ export function toBase64(embedding: Embedding): string {
     return embedding.value;
   }
   const values = toFloat32(embedding);
-  const bytes = LITTLE_ENDIAN ? new Uint8Array(values.buffer, values.byteOffset, values.byteLength) : swapped(values);
+  return bytesToBase64(LITTLE_ENDIAN ? new Uint8Array(values.buffer, values.byteOffset, values.byteLength) : swapped(values));
+}
+
+/** Encode bytes as base64. */
+export function bytesToBase64(bytes: Uint8Array): string {
   if (Buffer) {
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
   }

@@ -67,7 +67,8 @@ function checkScalar(value: unknown, path: string): void {
   }
 }
 
-function checkString(value: unknown, path: string): void {
+/** @throws InvalidInput if a value is no text, or has half of a surrogate pair. */
+export function checkString(value: unknown, path: string): asserts value is string {
   if (typeof value !== "string") {
     throw new InvalidInput(`must be a string: ${path}`);
   }

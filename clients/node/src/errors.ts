@@ -6,6 +6,7 @@
  *     ├── InvalidConfiguration        a URL, an option of a client, a setting or a rag_config is invalid
  *     ├── CollectionMismatch          getOrCreate found a collection with other settings
  *     ├── IngestionFailed             documents of an ingestion were not stored
+ *     ├── DocumentFailed              documents were not ingested by the gateway
  *     ├── TransportError              no complete response arrived
  *     │   ├── ConnectFailed           no connection: nothing was sent
  *     │   ├── ConnectionLost          the connection broke: the request may have arrived

@@ -1,5 +1,6 @@
-export { Client, type ClientOptions, DEFAULT_URL } from "./client.js";
+export { Client, DEFAULT_URL } from "./client.js";
 export type { CollectionHandle } from "./collection_handle.js";
+export type { ClientOptions } from "./connection.js";
 export type { GetDocumentOptions, UpdateOptions } from "./documents.js";
 export { Base64, toBase64, toFloat32 } from "./embeddings.js";
 export {

@@ -3,6 +3,23 @@
 interface Process {
   env?: Record<string, string | undefined>;
   emitWarning?: (warning: string, type: string) => void;
+  getBuiltinModule?: (name: string) => unknown;
+}
+
+/** An entry of a folder, or the state of a file. */
+interface FileKind {
+  isFile: () => boolean;
+  isDirectory: () => boolean;
+}
+
+/** The parts of Node's file system that the package uses. */
+export interface FileSystem {
+  openAsBlob?: (path: string) => Promise<Blob>;
+  promises: {
+    readFile: (path: string) => Promise<Uint8Array<ArrayBuffer>>;
+    readdir: (path: string, options: { withFileTypes: true }) => Promise<(FileKind & { name: string })[]>;
+    stat: (path: string) => Promise<FileKind>;
+  };
 }
 
 const { process } = globalThis as { process?: Process };
@@ -14,6 +31,11 @@ export function environmentVariable(name: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The file system of Node 20.16 or newer, of Bun and of Deno; undefined elsewhere. */
+export function fileSystem(): FileSystem | undefined {
+  return process?.getBuiltinModule?.("fs") as FileSystem | undefined;
 }
 
 /** Warn about a mistake of the program. */

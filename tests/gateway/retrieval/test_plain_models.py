@@ -13,11 +13,14 @@ from uuid import uuid4
 import httpx
 import pytest
 from aiohttp import web
+from qdrant_client import AsyncQdrantClient
+from qdrant_client.models import Distance, PointStruct, VectorParams
 
 from ragstore_client import AsyncClient, CallTimeout, Client, NewDocument, QueryResults
 from ragstore_gateway.chat.conversation import Conversation
 from ragstore_gateway.chat.rag_models import Augmentation, Caller
 from ragstore_gateway.configurations.default_bases import default_base
+from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.conversations.step import Step
 from ragstore_gateway.embeddings.cross_encoder import CrossEncoders
 from ragstore_gateway.retrieval.assistant import AssistantServices
@@ -31,6 +34,8 @@ from ragstore_gateway.retrieval.workflow import Workflows
 from ragstore_gateway.settings import Settings
 from tests.support.fake_providers import FakeProvider, Received, fake_provider, json_response
 from tests.support.knowledge import Knowledge, knowledge_of
+from tests.support.loop_threads import in_thread
+from tests.support.qdrant_server import qdrant_server
 from tests.support.servers import Served
 
 DIMENSION = 64
@@ -69,10 +74,11 @@ async def provider() -> AsyncIterator[FakeProvider]:
 
 @dataclass
 class Plain:
-    """Plain models over one collection of a store, with a database of their own.
+    """Plain models over one base, with a database of their own.
 
     Attributes:
         steps: what they have recorded.
+        base: the base; the default one over the collection of the store when None.
     """
 
     gateway: Served
@@ -80,6 +86,7 @@ class Plain:
     collection: str
     folder: Path
     steps: list[Step]
+    base: KnowledgeBase | None = None
 
     def stored(self, passages: Sequence[NewDocument]) -> None:
         """Store records, as another program does."""
@@ -91,7 +98,7 @@ class Plain:
         """The state of a gateway with a base over the collection."""
         database = f"sqlite+aiosqlite:///{self.folder / uuid4().hex}.db"
         async with knowledge_of(database, self.gateway.url, settings) as knowledge:
-            await knowledge.bases.create(default_base(self.collection))
+            await knowledge.bases.create(self.base or default_base(self.collection))
             yield knowledge
 
     async def augmented(self, given: Mapping[str, object] | None = None, question: str = "") -> Augmentation:
@@ -309,3 +316,18 @@ async def test_small_talk_is_not_searched_for(plain: Plain) -> None:
     plain.stored([passage("a", 0.9, 1)])
     added = await plain.augmented(question="thanks!")
     assert (added.reason, list(added.passages), added.messages) == ("short_question", [], None)
+
+
+async def test_a_memory_of_qdrant_is_searched_by_the_name_of_its_base(plain: Plain) -> None:
+    with in_thread(qdrant_server) as server:
+        client = AsyncQdrantClient(host="127.0.0.1", grpc_port=server.port, prefer_grpc=True, check_compatibility=False)
+        await client.create_collection("memory", vectors_config=VectorParams(size=DIMENSION, distance=Distance.COSINE))
+        payload = {"text": "Three years.", "url": "https://m.example/warranty", "chunk_ix": 0, "ts": 1}
+        await client.upsert("memory", [PointStruct(id=7, vector=vector(0.9, 1), payload=payload)], wait=True)
+        await client.close()
+        parameters = {"host": "127.0.0.1", "port": server.port, "collection": "memory"}
+        plain.base = KnowledgeBase(name=plain.collection, store_type="qdrant", store_parameters=parameters)
+        added = await plain.augmented()
+    assert [(each.id, each.text, each.url) for each in added.passages] == [
+        ("7", "Three years.", "https://m.example/warranty")
+    ]

@@ -1,5 +1,7 @@
 // An application in the style of NestJS: decorators, and metadata that refers to the client's class at run time.
 import { Client, type CollectionHandle, NotFound, type NewDocument, type Outcome } from "@ragstore/client";
+import { createSearchTool } from "@ragstore/client/ai";
+import { GatewayClient } from "@ragstore/client/gateway";
 import { RagstoreVectorStore } from "@ragstore/client/langchain";
 import { chooseQuery, registry, Retriever } from "@ragstore/client/rag";
 import { ChromaProvider } from "@ragstore/client/rag/chroma";
@@ -37,6 +39,7 @@ const show = ({ id, stored, error }: Outcome): string => (stored ? `${id} stored
 
 const names = registry.discover().map(({ name }) => name);
 const retriever = new Retriever({ archives: [] });
+const tool = createSearchTool(new GatewayClient("http://127.0.0.1:8090"), { id: "a", name: "house" } as { id: string });
 const service = new ArchiveService(new Client("http://127.0.0.1:8080"));
 console.log(
   names.join(),
@@ -47,4 +50,5 @@ console.log(
   typeof service.nearest,
   NotFound.name,
   RagstoreVectorStore.name,
+  tool.description.slice(0, 34),
 );
