@@ -820,6 +820,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ragstore/retrieve": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Retrieve for a question
+         * @description The passages that a chat would find for a question, the prompt that it would send, and the time of each part.
+         *
+         *     Retrieval is the chat's own. No model is called, also not to rewrite the question, and the audit ledger has no
+         *     entry. An assistant that is not stored needs an admin key: its HTTP calls are made. `maxResults`, `minScore` and
+         *     `where` belong to `base`.
+         */
+        post: operations["retrieve"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/search": {
         parameters: {
             query?: never;
@@ -2403,6 +2427,26 @@ export interface components {
             apiKey?: string;
         };
         /**
+         * RetrievalTrial
+         * @description The passages that a question finds, the prompt that a chat makes of them, and the time of each part.
+         */
+        RetrievalTrial: {
+            /** @description Why the prompt has no passages; absent if it has some. */
+            reason?: string;
+            /** @description All passages that were found, by task and base. */
+            passages: components["schemas"]["TrialPassage"][];
+            /** @description The messages for the model. They are absent for a key that is no admin's if they have the response of an HTTP call. */
+            messages?: components["schemas"]["TrialMessage"][];
+            /** @description The searches of the tasks. */
+            searches: components["schemas"]["TrialSearch"][];
+            /** @description The HTTP calls of the tasks. */
+            httpCalls: components["schemas"]["TrialHttpCall"][];
+            /** @description The parts of the retrieval, in the order of their ends. */
+            stages: components["schemas"]["TrialStage"][];
+            /** @description Milliseconds of the whole retrieval. */
+            ms: number;
+        };
+        /**
          * SearchResponse
          * @description The results of a web search.
          */
@@ -2818,6 +2862,101 @@ export interface components {
             chunks: components["schemas"]["TrialChunk"][];
             /** @description Number of all chunks of the text. */
             total: number;
+        };
+        /**
+         * TrialHttpCall
+         * @description The HTTP call of a task.
+         */
+        TrialHttpCall: {
+            /** @description Id of the task. */
+            task: string;
+            /** @description Name of the call. */
+            name: string;
+            /** @description Number of characters that it adds to the prompt. */
+            contextLength: number;
+            /** @description Code of the error of a failed call. */
+            error?: string;
+        };
+        /**
+         * TrialMessage
+         * @description A message that the model would get.
+         */
+        TrialMessage: {
+            /** @description `system` or `user`. */
+            role: string;
+            /** @description Its text. */
+            content: string;
+        };
+        /**
+         * TrialPassage
+         * @description A passage that a search has found.
+         */
+        TrialPassage: {
+            /** @description Id of the task. */
+            task: string;
+            /** @description Name of the knowledge base. */
+            base: string;
+            /** @description Id of the knowledge base. */
+            baseId: string;
+            /** @description Id of the chunk. */
+            id: string;
+            /**
+             * @description Whether it is in the prompt, or why not.
+             * @enum {unknown}
+             */
+            fate: "below_min_score" | "context" | "cut" | "duplicate" | "no_room" | "ranked_away" | "same_source" | "unrelated";
+            /** @description Its number in the prompt; absent if it is not there. */
+            number?: number;
+            /** @description Its relevance, (1 + cosine) / 2. */
+            score: number;
+            /** @description Its document, with its page or heading. */
+            title: string;
+            /** @description Web address of its document, if it has one. */
+            url?: string;
+            /** @description Id of its document. */
+            document?: string;
+            /** @description Name of its document. */
+            documentName?: string;
+            /** @description Number of its page. */
+            page?: number;
+            /** @description Index of its first character in the document's text. */
+            start?: number;
+            /** @description Index after its last character. */
+            end?: number;
+            /** @description Its text, whole also if the prompt has a part of it. */
+            text: string;
+        };
+        /**
+         * TrialSearch
+         * @description The search of one knowledge base for a task.
+         */
+        TrialSearch: {
+            /** @description Id of the task. */
+            task: string;
+            /** @description Name of the knowledge base. */
+            base: string;
+            /** @description Its id. */
+            baseId?: string;
+            /** @description Version of its configuration. */
+            version?: number;
+            /** @description Maximum number of passages. */
+            maxResults?: number;
+            /** @description Minimum relevance. */
+            minScore?: number;
+            /** @description Code of the error of a failed search. */
+            error?: string;
+        };
+        /**
+         * TrialStage
+         * @description The time of a part of the retrieval. Searches of several bases, and the parts of each, are concurrent.
+         */
+        TrialStage: {
+            /** @description The part, such as `embed question` or `search keywords`. */
+            name: string;
+            /** @description Milliseconds. */
+            ms: number;
+            /** @description Id of the knowledge base, of a part of its search. */
+            baseId?: string;
         };
         /**
          * UnreadSource
@@ -5088,6 +5227,253 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    retrieve: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description The question. */
+                    question: string;
+                    assistant?: string | {
+                        /** @description Name, unique among those not deleted. */
+                        name: string;
+                        /**
+                         * @description Its subject, for people.
+                         * @default
+                         */
+                        description?: string;
+                        /**
+                         * @description The upstream's model; empty means RAGSTORE_GATEWAY_MODEL.
+                         * @default
+                         */
+                        model?: string;
+                        /**
+                         * @description Begins the system message.
+                         * @default
+                         */
+                        systemMessage?: string;
+                        /**
+                         * @description The bases that its tasks may search, by name.
+                         * @default []
+                         */
+                        workflow?: (string | {
+                            /** @description Name, unique among those not deleted. */
+                            name: string;
+                            /**
+                             * @description Version; 0 means the current one.
+                             * @default 0
+                             */
+                            version?: number;
+                        })[];
+                        /**
+                         * @description Where passages are in the prompt: under headings in the system message (`context`), or as numbered sources in the last message of the user (`sources`).
+                         * @default context
+                         * @enum {unknown}
+                         */
+                        promptStyle?: "context" | "sources";
+                        /** @default null */
+                        citeInstruction?: string | null;
+                        /**
+                         * @description Whether the system message says so if nothing was found (`tell`).
+                         * @default tell
+                         * @enum {unknown}
+                         */
+                        emptyContext?: "silent" | "tell";
+                        /** @default null */
+                        listSources?: boolean | null;
+                        /**
+                         * @description The texts that are searched for: the messages of the user, the last one, or a question that the model makes of them; empty means RAGSTORE_GATEWAY_RAG_QUERY.
+                         * @default
+                         * @enum {unknown}
+                         */
+                        query?: "" | "conversation" | "last" | "rewrite";
+                        /**
+                         * @description Its httpCalls by name.
+                         * @default {}
+                         */
+                        httpCalls?: {
+                            [key: string]: {
+                                /** @description Address, a template after the host. The gateway's administrator allows hosts. */
+                                url: string;
+                                /**
+                                 * @description Method.
+                                 * @default GET
+                                 * @enum {unknown}
+                                 */
+                                method?: "GET" | "PATCH" | "POST" | "PUT";
+                                /**
+                                 * @description Headers.
+                                 * @default {}
+                                 */
+                                headers?: {
+                                    [key: string]: string;
+                                };
+                                /**
+                                 * @description Templates of the parameters.
+                                 * @default {}
+                                 */
+                                query?: {
+                                    [key: string]: string;
+                                };
+                                /**
+                                 * @description Template of the body; JSON unless a header says otherwise.
+                                 * @default
+                                 */
+                                body?: string;
+                                /**
+                                 * @description Time limit in seconds.
+                                 * @default 5
+                                 */
+                                timeoutSeconds?: number;
+                                /**
+                                 * @description Largest response, in bytes.
+                                 * @default 262144
+                                 */
+                                maxBytes?: number;
+                                /**
+                                 * @description JSON pointer (RFC 6901) to the part of the response that is used; empty means all of it.
+                                 * @default
+                                 */
+                                pointer?: string;
+                            };
+                        };
+                        /** @description Its tasks, in order. */
+                        tasks: {
+                            /**
+                             * @description Letters, digits, `_` and `-`; empty for `task-1` and so on, by its index.
+                             * @default
+                             */
+                            id?: string;
+                            /**
+                             * @description Ignored: each chat runs all tasks.
+                             * @default []
+                             */
+                            actions?: string[];
+                            /**
+                             * @description Ignored: the assistant names the model.
+                             * @default
+                             */
+                            type?: string;
+                            /**
+                             * TaskParameters
+                             * @description EDDI's `parameters` of a task.
+                             */
+                            parameters?: {
+                                /**
+                                 * @description Begins the system message, if the assistant's own is empty.
+                                 * @default
+                                 */
+                                systemMessage?: string;
+                            };
+                            /**
+                             * @description The bases of the workflow to search, with parameters.
+                             * @default []
+                             */
+                            knowledgeBases?: {
+                                /** @description Name, unique among those not deleted. */
+                                name: string;
+                                /** @default null */
+                                maxResults?: number | null;
+                                /** @default null */
+                                minScore?: number | null;
+                            }[];
+                            /**
+                             * @description Whether all bases of the workflow are searched if `knowledgeBases` is empty.
+                             * @default false
+                             */
+                            enableWorkflowRag?: boolean;
+                            /** @default null */
+                            ragDefaults?: {
+                                /** @default null */
+                                maxResults?: number | null;
+                                /** @default null */
+                                minScore?: number | null;
+                            } | null;
+                            /**
+                             * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
+                             * @default {}
+                             */
+                            where?: Record<string, unknown>;
+                            /**
+                             * @description Name of the httpCall whose response comes first; empty for none.
+                             * @default
+                             */
+                            httpCallRag?: string;
+                            /**
+                             * @description Maximum number of characters of the context.
+                             * @default 20000
+                             */
+                            maxRagContextChars?: number;
+                            /** @default null */
+                            maxRagContextTokens?: number | null;
+                            /** @default null */
+                            rerank?: {
+                                /**
+                                 * @description `tei`, `cohere` for servers of Cohere's API, or `local`.
+                                 * @enum {unknown}
+                                 */
+                                provider: "cohere" | "local" | "tei";
+                                /**
+                                 * @description Address of the server; `local` has none.
+                                 * @default
+                                 */
+                                baseUrl?: string;
+                                /**
+                                 * @description Model; `cohere` needs it. That of `local` is `onnx:FOLDER`.
+                                 * @default
+                                 */
+                                model?: string;
+                                /**
+                                 * @description Reference to the key, such as `${env:NAME}`.
+                                 * @default
+                                 */
+                                apiKey?: string;
+                            } | null;
+                            /** @default null */
+                            diversity?: number | null;
+                        }[];
+                    };
+                    /** @description Id of a knowledge base, as an assistant with defaults searches it. */
+                    base?: string;
+                    /** @description Maximum number of passages of a query. */
+                    maxResults?: number;
+                    /** @description Minimum relevance of a passage, (1 + cosine) / 2: 0.5 is unrelated. */
+                    minScore?: number;
+                    /**
+                     * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
+                     * @default {}
+                     */
+                    where?: Record<string, unknown>;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetrievalTrial"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
