@@ -250,6 +250,10 @@ bench: $(VENV)/dev.stamp ## compare with direct calls to Chroma (needs wrk): mak
 	@command -v wrk > /dev/null || { echo "make bench needs wrk (Debian package wrk)"; exit 1; }
 	$(BIN)/python -m benchmarks.bench $(BENCH)
 
+.PHONY: suites
+suites: $(VENV)/dev.stamp ## run copies of the tests of OGX and of openai-python against a running gateway, which loses its vector stores and files: make suites SUITES=FOLDER
+	$(BIN)/python -m scripts.peer_suites $(SUITES) $(GATEWAY)
+
 .PHONY: generate
 generate: $(VENV)/dev.stamp clients/node/node_modules/.package-lock.json ## regenerate every committed file that is made from the code
 	$(BIN)/python -m scripts.package_metadata
