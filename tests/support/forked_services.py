@@ -1,4 +1,4 @@
-"""Starts services as forks of a process that has imported them: the imports take more than half of a start.
+"""Starts services as forks of a process that has made their imports, which take more than half of a start.
 
 A fork runs the same command, with the same environment and folder, as a process that `subprocess.Popen` starts.
 """
@@ -18,14 +18,20 @@ from pathlib import Path
 
 MODULES = (
     "ragstore.app",
-    "ragstore_gateway.app",
-    "ragstore_gateway.commands.cli",
     "ragstore.chroma.embedded.process",
-    "chromadb",
+    "ragstore_client.gateway",
+    "aiohttp",
+    "alembic.command",
     "chromadb.api.client",
     "litestar.plugins.pydantic",
+    "numpy",
+    "prometheus_client",
+    "sqlalchemy.ext.asyncio",
+    "sqlalchemy.orm",
+    "structlog",
 )
-"""The modules that the first process imports."""
+"""The modules that the first process imports: the store, and the libraries of the gateway. The gateway's own modules add
+its metrics to the registry of a process, and a store has none of them."""
 
 OF_INTERPRETER = ("PYTHON", "LD_", "MALLOC_")
 """Prefixes of variables that have an effect only when an interpreter starts."""
