@@ -30,8 +30,8 @@ MODULES = (
     "sqlalchemy.orm",
     "structlog",
 )
-"""The modules that the first process imports: the store, and the libraries of the gateway. The gateway's own modules add
-its metrics to the registry of a process, and a store has none of them."""
+"""The modules that the first process imports: the store, and the libraries of the gateway. The gateway's own modules
+add its metrics to the registry of a process, and a store has none of them."""
 
 OF_INTERPRETER = ("PYTHON", "LD_", "MALLOC_")
 """Prefixes of variables that have an effect only when an interpreter starts."""
