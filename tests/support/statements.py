@@ -20,7 +20,10 @@ def statements(database: Database) -> Iterator[list[str]]:
         if not statement.startswith("BEGIN"):
             found.append(statement)
 
-    engine = cast(Any, database)._engine.sync_engine  # it is not public
-    event.listen(engine, "before_cursor_execute", note)
+    engines = [each.sync_engine for each in cast(Any, database)._for_transactions.values()]  # they are not public
+    for engine in engines:
+        event.listen(engine, "before_cursor_execute", note)
     yield found
-    event.remove(engine, "before_cursor_execute", note)
+    for engine in engines:
+        event.remove(engine, "before_cursor_execute", note)
+    assert found, "no statement was seen"

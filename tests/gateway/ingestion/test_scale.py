@@ -98,7 +98,7 @@ def plans(database: Database) -> Iterator[list[str]]:
     def note(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
         statements.append((statement, parameters))
 
-    engine = cast(Any, database)._engine.sync_engine  # it is not public
+    engine = cast(Any, database)._for_transactions[False].sync_engine  # it is not public
     event.listen(engine, "before_cursor_execute", note)
     yield found
     event.remove(engine, "before_cursor_execute", note)
