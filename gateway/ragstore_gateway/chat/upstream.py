@@ -6,7 +6,6 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from io import BytesIO
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +17,7 @@ from yarl import URL
 from ragstore.kit.byte_budget import FREE_BYTES
 from ragstore.kit.context import backend_timing
 from ragstore.kit.tracing.spans import outgoing_headers, span
+from ragstore_gateway.api.piecewise import pieces_of
 from ragstore_gateway.chat.metrics import FIRST_BYTE_SECONDS, upstream_failure
 from ragstore_gateway.errors import NotConfigured, UpstreamFailed, UpstreamTimeout, UpstreamUnreachable
 from ragstore_gateway.settings import Settings, variable
@@ -114,6 +114,9 @@ class Upstream:
         with span("upstream", "client", attributes) as describe:
             traced = headers.copy()
             traced.update(outgoing_headers())
+            if len(body) > FREE_BYTES:
+                # The size of pieces is unknown otherwise.
+                traced["Content-Length"] = str(len(body))
             response = await self._response(method, target, traced, body, decompress=decompress)
             describe("http.response.status_code", response.status)
             return response
@@ -137,8 +140,9 @@ class Upstream:
                         method,
                         url,
                         headers=headers,
-                        # A large body is sent in pieces, between which other requests run.
-                        data=BytesIO(body) if len(body) > FREE_BYTES else body or None,
+                        # A large body is sent in pieces, between which other requests run. aiohttp 3.14 copies a
+                        # `BytesIO` to know its size, which is 30 ms for 31 MB.
+                        data=pieces_of([body]) if len(body) > FREE_BYTES else body or None,
                         allow_redirects=False,
                         auto_decompress=decompress,
                     )

@@ -31,6 +31,16 @@ def test_the_body_reaches_the_upstream_byte_for_byte(http: httpx.Client, upstrea
     assert upstream.last.target == "/v1/chat/completions"
 
 
+def test_a_large_body_is_sent_in_pieces_with_its_length(http: httpx.Client, upstream: FakeUpstream) -> None:
+    upstream.on("large", responding(b"{}"))
+    body = b'{"model":"large","padding":"' + b"x" * 290_000 + b'"}'
+    response = chat(http, body)
+    assert response.status_code == 200, response.text
+    assert upstream.last.body == body
+    assert upstream.last.header("content-length") == [str(len(body))]
+    assert upstream.last.header("transfer-encoding") == []
+
+
 def test_status_headers_and_body_of_the_response_are_the_upstreams(http: httpx.Client, upstream: FakeUpstream) -> None:
     body = b'{ "odd":  1.50 }\n'
     upstream.on("own-status", responding(body, "418 Teapot", "X-Own: a", "X-Own: b", "X-Request-ID: req_1"))
