@@ -31,7 +31,9 @@ class SqliteConnection(aiosqlite.Connection):
     """
 
     def __init__(self, path: str, timeout: float) -> None:
-        super().__init__(lambda: sqlite3.connect(path, timeout=timeout), ITER_ROWS)
+        # A cached statement keeps its values: each connection would keep the last large body that it has written. That
+        # a statement is compiled each time cannot be measured beside a call of the thread.
+        super().__init__(lambda: sqlite3.connect(path, timeout=timeout, cached_statements=0), ITER_ROWS)
         # As SQLAlchemy does: a connection that is never closed must not keep the process.
         self._thread.daemon = True
         self._begins_later = False

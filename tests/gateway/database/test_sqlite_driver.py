@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from sqlalchemy import CursorResult, text
 from ragstore_gateway.database.database import FILE, Database
 from ragstore_gateway.database.sqlite_driver import FIRST_ROWS, SqliteConnection
 from ragstore_gateway.settings import Settings
+
+SIZE = 100 * 2**20
+"""Size of a large value."""
 
 
 @pytest.fixture
@@ -34,6 +38,20 @@ async def connection(tmp_path: Path) -> AsyncIterator[SqliteConnection]:
     await connection
     yield connection
     await connection.close()
+
+
+async def test_a_connection_does_not_keep_a_large_value_that_it_has_written(connection: SqliteConnection) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    await connection.cursor().execute("CREATE TABLE body (content BLOB)")
+    # Blocks of this size are mappings of their own, which the allocator returns when they are freed.
+    content = bytes(SIZE)
+    before = resident()
+    await connection.cursor().execute("INSERT INTO body VALUES (?)", (content,))
+    await connection.commit()
+
+    assert resident() - before < SIZE // 2
 
 
 async def test_a_session_that_reads_calls_the_thread_once_for_its_statement_and_once_for_its_end(
