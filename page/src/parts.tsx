@@ -1,4 +1,6 @@
 /** Parts of every screen: loading, empty, failed, dialogs. */
+// All areas have this file, so the small filter of two of them is no request of its own.
+import "./collections/where";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Fragment, h, type Child } from "./jsx";
 import type { Failure } from "./failure";
