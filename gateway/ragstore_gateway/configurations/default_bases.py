@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
@@ -11,6 +10,7 @@ from uuid import UUID, uuid5
 import structlog
 from sqlalchemy.exc import IntegrityError
 
+from ragstore.kit.repeated_attempts import attempted
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.errors import DatabaseUnavailable, NameTaken
@@ -58,19 +58,8 @@ class DefaultBases:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Create the bases. If the database is unavailable, the start does not fail; they are created later."""
-        task = None if await self._create_all() else asyncio.create_task(self._repeat(), name="create-default-bases")
-        try:
+        async with attempted(self._create_all, every=RETRY_SECONDS, name="create-default-bases"):
             yield
-        finally:
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-
-    async def _repeat(self) -> None:
-        created = False
-        while not created:
-            await asyncio.sleep(RETRY_SECONDS)
-            created = await self._create_all()
 
     async def _create_all(self) -> bool:
         """Create the bases that do not exist; whether the database could be used."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final
 
 import sqlalchemy as sa
 import structlog
 
+from ragstore.kit.repeated_attempts import attempted
 from ragstore.settings import URL_VARIABLE
 from ragstore_client import NotFound, RagstoreError
 from ragstore_gateway.database.database import Database
@@ -48,18 +48,8 @@ class StoreCheck:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Check the store, and again in the background until it has responded and has the collections."""
-        is_known = False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(START_SECONDS):
-                is_known = await self.check()
-        is_done = is_known and not self._store.mismatch
-        repeating = None if is_done else asyncio.create_task(self._repeat(), name="store-check")
-        try:
+        async with attempted(self._is_right, every=RETRY_SECONDS, name="store-check", start_seconds=START_SECONDS):
             yield
-        finally:
-            if repeating is not None:
-                repeating.cancel()
-                await asyncio.gather(repeating, return_exceptions=True)
 
     async def check(self) -> bool:
         """Compare the store with the state.
@@ -82,11 +72,8 @@ class StoreCheck:
             _log.info("the store has the collections of the state")
         return True
 
-    async def _repeat(self) -> None:
-        is_known = False
-        while not is_known or self._store.mismatch:
-            await asyncio.sleep(RETRY_SECONDS)
-            is_known = await self.check()
+    async def _is_right(self) -> bool:
+        return await self.check() and not self._store.mismatch
 
     async def _names(self) -> list[str]:
         """The newest collections of the store that have chunks of documents, according to the state."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final
 
 import structlog
 
+from ragstore.kit.repeated_attempts import attempted
 from ragstore.kit.settings import SettingsError
 from ragstore.settings import KEY_VARIABLE, NOTHING_RESERVED
 from ragstore.settings import variable as store_variable
@@ -49,29 +49,19 @@ class StoreAccess:
         Raises:
             SettingsError: the store reserves other prefixes than the gateway's.
         """
-        is_known = False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(START_SECONDS):
-                is_known = await self._check()
-        if self._is_mismatch:
-            raise SettingsError(self.problem)
-        repeating = None if is_known and not self.problem else asyncio.create_task(self._repeat(), name="store-access")
-        try:
+        async with attempted(
+            self._is_sufficient, every=RETRY_SECONDS, name="store-access", start_seconds=START_SECONDS
+        ):
+            if self._is_mismatch:
+                raise SettingsError(self.problem)
             yield
-        finally:
-            if repeating is not None:
-                repeating.cancel()
-                await asyncio.gather(repeating, return_exceptions=True)
 
     @property
     def _is_mismatch(self) -> bool:
         return self.problem.startswith(variable("collection_prefix"))
 
-    async def _repeat(self) -> None:
-        is_known = False
-        while not is_known or self.problem:
-            await asyncio.sleep(RETRY_SECONDS)
-            is_known = await self._check()
+    async def _is_sufficient(self) -> bool:
+        return await self._check() and not self.problem
 
     async def _check(self) -> bool:
         """Ask the store. Returns whether it has responded; a service that is no store, such as a gateway, has not."""
