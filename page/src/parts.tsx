@@ -9,6 +9,18 @@ import { includes, type Role } from "./session";
 import { mark, Stored, raw } from "./stored";
 import { timeOf, words } from "./words";
 
+/** The field of a filter as JSON. */
+export function FilterText({ value, onText }: { value: string; onText: (text: string) => void }) {
+  return (
+    <textarea
+      aria-label={words.filterJson}
+      spellcheck={false}
+      value={value}
+      onInput={(event) => onText(event.currentTarget.value)}
+    />
+  );
+}
+
 /** The form of data that is being loaded. It appears after 150 ms. */
 export function Bones({ rows = 6 }: { rows?: number }) {
   return (

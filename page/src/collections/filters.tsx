@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { h, type Child } from "../jsx";
 import { store } from "../api";
+import { FilterText } from "../parts";
 import { useResource } from "../resource";
 import { amend } from "../route";
 import { mark, plain, raw, Stored } from "../stored";
@@ -245,12 +246,7 @@ function AsJson({ where, set }: { where: Where | undefined; set: (where: Where |
     <details>
       <summary>{words.filterJson}</summary>
       <form class="stack tight" onSubmit={apply}>
-        <textarea
-          aria-label={words.filterJson}
-          spellcheck={false}
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
+        <FilterText value={text} onText={setText} />
         {error && (
           <p class="message" role="alert">
             <Stored value={mark(error)} />

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { Fragment, h, type Child } from "../jsx";
 import { gateway, store, type Reply } from "../api";
 import { asFailure, Failure } from "../failure";
-import { Bones, Empty, Problem, Timing } from "../parts";
+import { Bones, Empty, FilterText, Problem, Timing } from "../parts";
 import { useResource } from "../resource";
 import { amend, route } from "../route";
 import type { components } from "../schema/store";
@@ -109,12 +109,7 @@ export function Query({ collection }: { collection: Collection }) {
           </div>
           <details>
             <summary>{words.filterJson}</summary>
-            <textarea
-              aria-label={words.filterJson}
-              spellcheck={false}
-              value={where}
-              onInput={(event) => setWhere(event.currentTarget.value)}
-            />
+            <FilterText value={where} onText={setWhere} />
           </details>
           {error && (
             <p class="message" role="alert">

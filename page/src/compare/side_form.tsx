@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { asFailure, type Failure } from "../failure";
-import { Problem, RoleButton } from "../parts";
+import { FilterText, Problem, RoleButton } from "../parts";
 import { amend } from "../route";
 import { gatewayRole } from "../session";
 import { plain } from "../stored";
@@ -72,12 +72,7 @@ function BaseFields({ name }: { name: Name }) {
       </div>
       <details>
         <summary>{words.filterJson}</summary>
-        <textarea
-          aria-label={words.filterJson}
-          spellcheck={false}
-          value={where}
-          onInput={(event) => setFields(name, { where: event.currentTarget.value })}
-        />
+        <FilterText value={where} onText={(text) => setFields(name, { where: text })} />
       </details>
       <p class="fine">{say.ownHint}</p>
     </div>
