@@ -31,7 +31,6 @@ NOT_APPLICABLE = (
     (r"file_contents_with_extra_query", "OGX's own fields of a file's content"),
     (r"rewrite_query", "OGX's own message"),
     (r"contextual_chunking", "OGX's own chunking strategy"),
-    (r"attach_file\b|list_files\b", "the default chunking of the gateway is `other`, and `static` at OGX"),
     (r"store_with_chunks", "a filter without a type"),
     (r"update_file\b", "changed attributes embed the chunks again: the file is `in_progress`, and `completed` at OGX"),
 )

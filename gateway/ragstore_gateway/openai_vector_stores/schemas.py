@@ -63,7 +63,7 @@ class StaticStrategy(Struct, frozen=True, tag="static"):
 
 
 class AutoStrategy(Struct, frozen=True, tag="auto"):
-    """The chunking of the vector store; the gateway's default for a new one."""
+    """The chunking of the vector store; by default 800 tokens with an overlap of 400."""
 
 
 class OtherStrategy(Struct, frozen=True, tag="other"):

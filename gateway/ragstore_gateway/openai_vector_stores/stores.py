@@ -49,6 +49,8 @@ from ragstore_gateway.openai_vector_stores.schemas import (
 from ragstore_gateway.openai_vector_stores.tables import VectorStoreRow
 
 KIND: Final = "rags"
+DEFAULT_CHUNKING: Final = StaticChunking(max_chunk_size_tokens=800, chunk_overlap_tokens=400)
+"""OpenAI's default, for a new vector store that names no chunking."""
 
 
 @dataclass
@@ -316,13 +318,16 @@ def _fields(body: NewVectorStore) -> dict[str, Any]:
         "chunkOverlap": body.chunk_overlap,
         "chunkUnit": body.chunk_unit,
     }
+    sized = not (body.chunk_size is None and body.chunk_overlap is None and body.chunk_unit is None)
+    static: StaticChunking | None = None if sized else DEFAULT_CHUNKING
     if isinstance(body.chunking_strategy, StaticStrategy):
         static = body.chunking_strategy.static
         if 2 * static.chunk_overlap_tokens > static.max_chunk_size_tokens:
             path = "$.chunking_strategy.static.chunk_overlap_tokens"
             raise InvalidRequest.at(path, "Must be at most half of max_chunk_size_tokens")
-        if not (body.chunk_size is None and body.chunk_overlap is None and body.chunk_unit is None):
+        if sized:
             raise InvalidRequest.at("$.chunking_strategy", "chunk_size, chunk_overlap and chunk_unit say the same")
+    if static is not None:
         fields |= {
             "chunkUnit": "tokens",
             "chunkSize": static.max_chunk_size_tokens,

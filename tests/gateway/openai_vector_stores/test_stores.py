@@ -95,6 +95,31 @@ def test_a_static_chunking_is_in_tokens(sdk: OpenAI, plain: httpx.Client) -> Non
     sdk.vector_stores.delete(store.id)
 
 
+@pytest.mark.parametrize("strategy", [openai.omit, {"type": "auto"}])
+def test_a_chunking_that_is_not_given_is_openais_default(sdk: OpenAI, plain: httpx.Client, strategy: Any) -> None:
+    store = sdk.vector_stores.create(chunking_strategy=strategy)
+    base = plain.get(f"/ragstore/rags/{store.id}").json()
+    assert (base["chunkUnit"], base["chunkSize"], base["chunkOverlap"]) == ("tokens", 800, 400)
+    file = sdk.vector_stores.files.create(store.id, file_id=upload(sdk, "a.txt", BOILER).id)
+    assert file.chunking_strategy is not None
+    assert file.chunking_strategy.to_dict() == {
+        "type": "static",
+        "static": {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400},
+    }
+    sdk.vector_stores.delete(store.id)
+
+
+def test_a_base_of_the_gateway_keeps_its_chunking_in_characters(sdk: OpenAI, plain: httpx.Client) -> None:
+    created = plain.post("/ragstore/rags", json={"name": "in characters"}).raise_for_status()
+    store_id = created.headers["Location"].partition("?")[0].rpartition("/")[2]
+    file = sdk.vector_stores.files.create(
+        store_id, file_id=upload(sdk, "a.txt", BOILER).id, chunking_strategy={"type": "auto"}
+    )
+    assert file.chunking_strategy is not None
+    assert file.chunking_strategy.type == "other"
+    sdk.vector_stores.delete(store_id)
+
+
 def test_provider_store_and_chunking_of_the_base_can_be_given(sdk: OpenAI, plain: httpx.Client) -> None:
     extra = {"store_type": "in-memory", "chunk_strategy": "sentence", "chunk_size": 300, "min_score": 0.7}
     store = sdk.vector_stores.create(extra_body=extra)
