@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,19 +21,25 @@ from openai import OpenAI
 from openai.resources.vector_stores import VectorStores
 from openai.resources.vector_stores.files import Files
 
+from scripts.peer_suites.applicability import NotApplicable, skip_not_applicable
+
 PROVIDER = "inline::sqlite-vec"
 """An engine of OGX whose tests include filters."""
 
 NOT_APPLICABLE = (
-    (r"invalid_vector_store|file_batch_error_handling", "an unknown id is 404, as at OpenAI, and 400 at OGX"),
-    (r"attach_files_on_creation", "an unknown file is an error, and a failed file at OGX"),
-    (r"file_contents_with_extra_query", "OGX's own fields of a file's content"),
-    (r"rewrite_query", "OGX's own message"),
-    (r"contextual_chunking", "OGX's own chunking strategy"),
-    (r"store_with_chunks", "a filter without a type"),
-    (r"update_file\b", "changed attributes embed the chunks again: the file is `in_progress`, and `completed` at OGX"),
+    NotApplicable(
+        r"invalid_vector_store|file_batch_error_handling", "an unknown id is 404, as at OpenAI, and 400 at OGX"
+    ),
+    NotApplicable(r"attach_files_on_creation", "an unknown file is an error, and a failed file at OGX"),
+    NotApplicable(r"file_contents_with_extra_query", "OGX's own fields of a file's content"),
+    NotApplicable(r"rewrite_query", "OGX's own message"),
+    NotApplicable(r"contextual_chunking", "OGX's own chunking strategy"),
+    NotApplicable(r"store_with_chunks", "a filter without a type"),
+    NotApplicable(
+        r"update_file\b", "changed attributes embed the chunks again: the file is `in_progress`, and `completed` at OGX"
+    ),
 )
-"""Tests of OGX's own behaviour: a pattern of their names, and the reason."""
+"""Tests of OGX's own behaviour."""
 
 
 def _stub(name: str, **members: Any) -> None:
@@ -61,9 +66,7 @@ def vector_provider_wrapper(test: Callable[..., None]) -> Callable[..., None]:
 @pytest.fixture(autouse=True)
 def applicable(request: pytest.FixtureRequest) -> None:
     """Skip tests of OGX's own behaviour."""
-    for pattern, reason in NOT_APPLICABLE:
-        if re.search(pattern, request.node.name):
-            pytest.skip(reason)
+    skip_not_applicable(request, NOT_APPLICABLE)
 
 
 @pytest.fixture

@@ -16,17 +16,19 @@ import httpx
 import httpx2
 import pytest
 
+from scripts.peer_suites.applicability import NotApplicable, skip_not_applicable
+
 URL = os.environ["TEST_API_BASE_URL"]
 
 NOT_APPLICABLE = (
-    (r"", "respx2_mock", "the response is a mock"),
-    (r"test_method_list(_files)?_with_all_params", "", "`limit` is 0, which OpenAI rejects, too"),
-    (r"FileBatches::test_\w+_create\b", "", "neither `file_ids` nor `files`"),
-    (r"FileBatches::test_method_create_with_all_params", "", "both `file_ids` and `files`"),
-    (r"Uploads::test_\w+_create(_with_all_params)?\b", "", "`bytes` is 0"),
-    (r"Uploads::test_method_complete_with_all_params", "", "`md5` is the word md5"),
+    NotApplicable(r"", "the response is a mock", fixture="respx2_mock"),
+    NotApplicable(r"test_method_list(_files)?_with_all_params", "`limit` is 0, which OpenAI rejects, too"),
+    NotApplicable(r"FileBatches::test_\w+_create\b", "neither `file_ids` nor `files`"),
+    NotApplicable(r"FileBatches::test_method_create_with_all_params", "both `file_ids` and `files`"),
+    NotApplicable(r"Uploads::test_\w+_create(_with_all_params)?\b", "`bytes` is 0"),
+    NotApplicable(r"Uploads::test_method_complete_with_all_params", "`md5` is the word md5"),
 )
-"""Tests whose requests OpenAI rejects, or which send none: a pattern of their names, a fixture, the reason."""
+"""Tests whose requests OpenAI rejects, or which send none."""
 
 ATTACH_SECONDS = 60
 
@@ -118,9 +120,7 @@ def real_request(request: httpx2.Request, objects: Objects) -> httpx2.Request:
 @pytest.fixture(autouse=True)
 def objects_of_gateway(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send every request for objects that exist."""
-    for pattern, fixture, reason in NOT_APPLICABLE:
-        if re.search(pattern, request.node.nodeid) and (not fixture or fixture in request.fixturenames):
-            pytest.skip(reason)
+    skip_not_applicable(request, NOT_APPLICABLE)
     objects = Objects()
     send, send_async = httpx2.Client.send, httpx2.AsyncClient.send
 

@@ -253,6 +253,10 @@ describe("the gateway", () => {
     assert.equal(keysRequired, false);
   });
 
+  test("its media types are the media types of the Python client", () => {
+    assert.deepEqual(MEDIA_TYPES, JSON.parse(process.env["RAGSTORE_TEST_MEDIA_TYPES"] ?? ""));
+  });
+
   test("a call without a method is sent with request", async () => {
     assert.deepEqual(await client.request<object>("GET", "/health/live"), { status: "alive" });
     await rejection(client.request("GET", "/nothing"), NotFound);

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
+from ragstore_client.gateway import MEDIA_TYPES
 from tests.support.node_build import build, run_in, run_node_tests
 from tests.support.servers import Served
 
@@ -14,7 +15,8 @@ AI_SDK: Final = Path(__file__).resolve().parents[1] / "node"
 
 def test_the_node_client_of_the_gateway(gateway: Served) -> None:
     build()
-    run_node_tests("gateway", RAGSTORE_TEST_GATEWAY_URL=gateway.url)
+    media_types = json.dumps(MEDIA_TYPES)
+    run_node_tests("gateway", RAGSTORE_TEST_GATEWAY_URL=gateway.url, RAGSTORE_TEST_MEDIA_TYPES=media_types)
 
 
 def test_the_search_tool_of_the_ai_sdk(gateway: Served) -> None:
