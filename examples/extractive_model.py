@@ -59,7 +59,7 @@ def object_of(kind: str, choice: dict[str, Any]) -> dict[str, Any]:
 
 
 class Message(Struct):
-    """A message of a chat. Only a text is read."""
+    """A message of a chat. Only its texts are read."""
 
     role: str
     content: object = None
@@ -71,6 +71,19 @@ class ChatRequest(Struct):
     model: str
     messages: Annotated[list[Message], Meta(min_length=1)]
     stream: bool | None = False
+
+
+def text_of(content: object) -> str:
+    """The text of a message: its content, or the texts of its parts."""
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def prompt_of(messages: list[Message]) -> str:
+    """The question and the passages, which are in the last message of the user or in the first system message."""
+    questions = [each for each in messages if each.role == "user"][-1:]
+    return "\n".join(text_of(each.content) for each in (*questions, messages[0]))
 
 
 @get("/v1/models", sync_to_thread=False)
@@ -92,9 +105,7 @@ async def complete(request: Request[Any, Any, Any]) -> Response[Any]:
         data = msgspec.json.decode(await request.body(), type=ChatRequest)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise ClientException(str(error)) from None
-    # Passages are in the last message of the user, or in the system message.
-    texts = [each.content for each in (data.messages[-1], data.messages[0]) if isinstance(each.content, str)]
-    reply = reply_to("\n".join(texts))
+    reply = reply_to(prompt_of(data.messages))
     if data.stream:
         return Stream(chunks(reply), media_type="text/event-stream")
     choice = {"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
