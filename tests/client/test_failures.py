@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import httpx
+import httpx2
 import pytest
 
 from ragstore_client import (
@@ -298,6 +299,17 @@ async def test_an_httpx_client_that_was_given_stays_open() -> None:
             async with AsyncClient(server.url, http=async_http) as async_client:
                 await async_client.info()
             assert not async_http.is_closed
+
+
+async def test_a_client_of_httpx2_is_accepted_and_its_errors_are_ours() -> None:
+    with scripted_server(INFO, INFO, Response(delay=1)) as server, httpx2.Client() as http:
+        assert Client(server.url, http=http).info().version == "1"
+        async with httpx2.AsyncClient() as async_http:
+            assert (await AsyncClient(server.url, http=async_http).info(timeout=5)).version == "1"
+        with pytest.raises(CallTimeout):
+            Client(server.url, http=http, retries=NO_RETRIES, timeout=0.2).info()
+        with pytest.raises(ConnectFailed, match="connection refused"):
+            Client(f"http://127.0.0.1:{free_port()}", http=http, retries=NO_RETRIES).info()
 
 
 def test_a_response_is_freed_without_the_garbage_collector(make_client: ClientFactory) -> None:

@@ -1,11 +1,15 @@
-"""The TLS settings of httpx for both clients, and its errors as errors of this package."""
+"""The TLS settings of httpx for both clients, and its errors as errors of this package.
+
+A client of httpx2, which continues httpx with the same interface, is accepted in the place of a client of httpx.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import httpx
 import msgspec
@@ -22,6 +26,14 @@ from ragstore_client._exceptions import (
 
 if TYPE_CHECKING:
     import ssl
+
+    import httpx2
+
+    HttpClient: TypeAlias = httpx.Client | httpx2.Client
+    AsyncHttpClient: TypeAlias = httpx.AsyncClient | httpx2.AsyncClient
+
+StepTimeouts: TypeAlias = tuple[float | None, float | None, float | None, float | None]
+"""Seconds to connect, to read, to write, and to wait for a connection: a form that httpx and httpx2 accept."""
 
 _MAX_CAUSES = 10
 """Maximum number of errors in a chain of causes that are looked at."""
@@ -53,6 +65,11 @@ class Timeout(msgspec.Struct, frozen=True):
     total_seconds: float | None
     steps: httpx.Timeout
 
+    @property
+    def step_timeouts(self) -> StepTimeouts:
+        """The limits of the steps, for a request."""
+        return self.steps.connect, self.steps.read, self.steps.write, self.steps.pool
+
     def __str__(self) -> str:
         """The limit, for an error."""
         return f"{self.total_seconds:g} s" if self.total_seconds is not None else "the time limit"
@@ -80,8 +97,23 @@ def parse_timeout(timeout: float | httpx.Timeout | None) -> Timeout:
     return Timeout(float(timeout), httpx.Timeout(timeout))
 
 
-def from_httpx_error(error: httpx.HTTPError, timeout: Timeout) -> RagstoreError:
-    """Convert an error of httpx.
+def http_errors() -> tuple[type[Exception], ...]:
+    """The base classes of the errors of httpx, and of httpx2 if it is loaded."""
+    other = sys.modules.get("httpx2")
+    return (httpx.HTTPError,) if other is None else (httpx.HTTPError, other.HTTPError)
+
+
+def _kind_of(error: BaseException) -> type[BaseException]:
+    """The class of an error; of httpx2, the class of httpx that has its name."""
+    kind = type(error)
+    if kind.__module__.partition(".")[0] != "httpx2":
+        return kind
+    named: type[BaseException] = getattr(httpx, kind.__name__, httpx.TransportError)
+    return named
+
+
+def from_httpx_error(error: Exception, timeout: Timeout) -> RagstoreError:
+    """Convert an error of httpx or httpx2.
 
     Args:
         timeout: the time limit of the attempt.
@@ -89,21 +121,21 @@ def from_httpx_error(error: httpx.HTTPError, timeout: Timeout) -> RagstoreError:
     Returns:
         The exception to raise.
     """
-    reason = _reason(error)
-    if isinstance(error, httpx.ConnectTimeout):
+    reason, kind = _reason(error), _kind_of(error)
+    if issubclass(kind, httpx.ConnectTimeout):
         return ConnectFailed(f"no connection within {timeout}")
-    if isinstance(error, httpx.PoolTimeout):
+    if issubclass(kind, httpx.PoolTimeout):
         return ConnectFailed(f"no free connection within {timeout}: all of them are in use")
-    if isinstance(error, httpx.ConnectError):
+    if issubclass(kind, httpx.ConnectError):
         return ConnectFailed(reason or "no connection")
-    if isinstance(error, httpx.TimeoutException):
+    if issubclass(kind, httpx.TimeoutException):
         return CallTimeout(f"no complete response within {timeout}")
-    if isinstance(error, httpx.DecodingError):
+    if issubclass(kind, httpx.DecodingError):
         return UnexpectedResponse("the body could not be decompressed", 0)
-    if isinstance(error, httpx.ProxyError):
+    if issubclass(kind, httpx.ProxyError):
         return ConnectFailed("the proxy made no connection")
     # Nothing of the server's is in these texts: httpx and the operating system write them.
-    return ConnectionLost(f"connection lost: {reason or _WORDS.get(type(error), type(error).__name__)}")
+    return ConnectionLost(f"connection lost: {reason or _WORDS.get(kind, kind.__name__)}")
 
 
 def is_timeout(error: BaseException) -> bool:
@@ -114,10 +146,10 @@ def is_timeout(error: BaseException) -> bool:
     """
     chain: BaseException | None = error
     for _ in range(_MAX_CAUSES):
-        if isinstance(chain, TimeoutError | GatewayTimeout | httpx.TimeoutException):
-            return True
         if chain is None:
             break
+        if issubclass(_kind_of(chain), (TimeoutError, GatewayTimeout, httpx.TimeoutException)):
+            return True
         chain = chain.__cause__
     return False
 
@@ -127,7 +159,7 @@ def timeout_error(timeout_seconds: float) -> CallTimeout:
     return CallTimeout(f"no complete response within {timeout_seconds:g} s")
 
 
-_WORDS: dict[type[Exception], str] = {
+_WORDS: dict[type[BaseException], str] = {
     httpx.RemoteProtocolError: "the server closed it without a complete response, or does not speak HTTP",
     httpx.ReadError: "while the response was read",
     httpx.WriteError: "while the request was sent",

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
 
 import httpx
 from msgspec import UNSET, UnsetType
@@ -27,6 +27,7 @@ from ragstore_client._sync.transport import Transport
 
 if TYPE_CHECKING:
     from ragstore_client._embedded import EmbeddedService
+    from ragstore_client._httpx import HttpClient
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCal
         retries: the retry policy, or the number of retries; `RetryPolicy()` when None.
         headers: sent with every call.
         transport: the httpx transport; httpx's default when None.
-        http: an httpx client to use instead of a new one; the caller closes it.
+        http: a client of httpx or httpx2 to use instead of a new one; the caller closes it.
 
     Raises:
         InvalidConfiguration: the URL, the key, the time limit or the retries are not valid.
@@ -63,12 +64,14 @@ class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCal
         retries: RetryPolicy | int | None = None,
         headers: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
-        http: httpx.Client | None = None,
+        http: HttpClient | None = None,
     ) -> None:
         self._endpoint = endpoint_of_client(base_url, api_key)
         self._owns_http = http is None
         steps = parse_timeout(timeout).steps
-        self._http = http or httpx.Client(timeout=steps, transport=transport, verify=ssl_context())
+        own = http or httpx.Client(timeout=steps, transport=transport, verify=ssl_context())
+        # The interface of httpx2 is the same.
+        self._http = cast("httpx.Client", own)
         self._transport = Transport(
             self._http, self._endpoint, timeout=timeout, retries=retries, headers=headers, of_ragstore=True
         )

@@ -15,7 +15,7 @@ import httpx
 from ragstore_client._call import Call
 from ragstore_client._endpoint import Endpoint
 from ragstore_client._exceptions import NotFound, RagstoreError, TransportError, describe
-from ragstore_client._httpx import Timeout, from_httpx_error, parse_timeout, timeout_error
+from ragstore_client._httpx import Timeout, from_httpx_error, http_errors, parse_timeout, timeout_error
 from ragstore_client._options import NO_OPTIONS, CallOptions, Options, parse_headers
 from ragstore_client._responses import parse_response
 from ragstore_client._retries import RetryPolicy, RetryState, parse_retries
@@ -114,13 +114,13 @@ class Transport:
             params=call.params or None,
             content=file_parts(call.body, size) if _is_file(call.body) else call.body,
             headers=headers,
-            timeout=limit.steps,
+            timeout=limit.step_timeouts,
         )
         try:
             response, body = fetch(self._http, request, limit.total_seconds)
         except TimeoutError as error:
             raise timeout_error(limit.total_seconds or 0.0) from error
-        except httpx.HTTPError as error:
+        except http_errors() as error:
             raise from_httpx_error(error, limit) from error
         duration = (time.monotonic() - started) * 1000
         logger.debug("%s %s: %d in %.1f ms", call.method, call.path, response.status_code, duration)

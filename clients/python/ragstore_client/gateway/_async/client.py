@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
 
 import httpx
 from msgspec import UNSET, UnsetType
@@ -23,6 +23,9 @@ from ragstore_client.gateway._async.ingest_calls import IngestCalls
 from ragstore_client.gateway._async.sources import SourceCalls
 from ragstore_client.gateway._configurations import Assistant, KnowledgeBase
 from ragstore_client.gateway._models import Access
+
+if TYPE_CHECKING:
+    from ragstore_client._httpx import AsyncHttpClient
 
 T = TypeVar("T")
 
@@ -46,7 +49,7 @@ class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls):
         retries: the retry policy, or the number of retries; `RetryPolicy()` when None.
         headers: sent with every call.
         transport: the httpx transport; httpx's default when None.
-        http: an httpx client to use instead of a new one; the caller closes it.
+        http: a client of httpx or httpx2 to use instead of a new one; the caller closes it.
 
     Raises:
         InvalidConfiguration: the URL, the key, the time limit or the retries are not valid.
@@ -61,12 +64,14 @@ class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls):
         retries: RetryPolicy | int | None = None,
         headers: Mapping[str, str] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
-        http: httpx.AsyncClient | None = None,
+        http: AsyncHttpClient | None = None,
     ) -> None:
         self._endpoint = endpoint_of_client(base_url, api_key, prefix="RAGSTORE_GATEWAY_", default_url=DEFAULT_URL)
         self._owns_http = http is None
         steps = parse_timeout(timeout).steps
-        self._http = http or httpx.AsyncClient(timeout=steps, transport=transport, verify=ssl_context())
+        own = http or httpx.AsyncClient(timeout=steps, transport=transport, verify=ssl_context())
+        # The interface of httpx2 is the same.
+        self._http = cast("httpx.AsyncClient", own)
         self._transport = AsyncTransport(
             self._http, self._endpoint, timeout=timeout, retries=retries, headers=headers, of_ragstore=True
         )

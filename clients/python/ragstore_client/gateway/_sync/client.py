@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
 
 import httpx
 from msgspec import UNSET, UnsetType
@@ -24,6 +24,9 @@ from ragstore_client.gateway._sync.configurations import Configurations
 from ragstore_client.gateway._sync.documents import DocumentCalls
 from ragstore_client.gateway._sync.ingest_calls import IngestCalls
 from ragstore_client.gateway._sync.sources import SourceCalls
+
+if TYPE_CHECKING:
+    from ragstore_client._httpx import HttpClient
 
 T = TypeVar("T")
 
@@ -47,7 +50,7 @@ class GatewayClient(DocumentCalls, IngestCalls, SourceCalls):
         retries: the retry policy, or the number of retries; `RetryPolicy()` when None.
         headers: sent with every call.
         transport: the httpx transport; httpx's default when None.
-        http: an httpx client to use instead of a new one; the caller closes it.
+        http: a client of httpx or httpx2 to use instead of a new one; the caller closes it.
 
     Raises:
         InvalidConfiguration: the URL, the key, the time limit or the retries are not valid.
@@ -62,12 +65,14 @@ class GatewayClient(DocumentCalls, IngestCalls, SourceCalls):
         retries: RetryPolicy | int | None = None,
         headers: Mapping[str, str] | None = None,
         transport: httpx.BaseTransport | None = None,
-        http: httpx.Client | None = None,
+        http: HttpClient | None = None,
     ) -> None:
         self._endpoint = endpoint_of_client(base_url, api_key, prefix="RAGSTORE_GATEWAY_", default_url=DEFAULT_URL)
         self._owns_http = http is None
         steps = parse_timeout(timeout).steps
-        self._http = http or httpx.Client(timeout=steps, transport=transport, verify=ssl_context())
+        own = http or httpx.Client(timeout=steps, transport=transport, verify=ssl_context())
+        # The interface of httpx2 is the same.
+        self._http = cast("httpx.Client", own)
         self._transport = Transport(
             self._http, self._endpoint, timeout=timeout, retries=retries, headers=headers, of_ragstore=True
         )
