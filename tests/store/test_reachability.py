@@ -228,6 +228,21 @@ async def test_the_first_query_of_a_filter_evaluates_it_once(
     assert _filters(spy_backend) == (1 if exact else 0)
 
 
+@pytest.mark.parametrize(("characters", "calls"), [(600, 1), (5_000, 2)])
+async def test_texts_are_read_with_the_embeddings_of_the_matches_unless_they_are_long(
+    bare: Store, spy_backend: SpyBackend, bare_collection: str, characters: int, calls: int
+) -> None:
+    rows = varying_lengths(40, 33)
+    await add_documents(bare, bare_collection, replace(documents_of(rows), texts=["x" * characters] * len(rows)))
+    planned = FilterPlanningStore(bare)
+    query = Query(rows[1], 2, Condition.parse({"one": {"$ne": "none"}}))
+    first = (await planned.query(bare_collection, [query])).matches[0]
+    spy_backend.operations.clear()
+    second = (await planned.query(bare_collection, [query])).matches[0]
+    assert (first.ids, first.distances) == (second.ids, second.distances)
+    assert [type(read) for read in _reads(spy_backend)] == [GetRecords] * calls
+
+
 async def test_matches_that_are_too_many_for_an_exact_query_are_searched_by_their_ids(
     bare: Store, spy_backend: SpyBackend, bare_collection: str
 ) -> None:
@@ -314,8 +329,9 @@ async def test_after_new_filters_that_few_documents_match_the_ids_of_the_next_on
     planned = FilterPlanningStore(bare)
     queries = [matching(rows, number, number, number + 50) for number in range(EXPECT_FEW_AFTER + 2)]
     counts = await _read_counts(planned, spy_backend, bare_collection, queries)
-    # The ids, the embeddings of all matches, the results; then without the first of these.
-    assert counts == [3] * EXPECT_FEW_AFTER + [2] * 2
+    # The ids, the embeddings of all matches, the results. Texts turn out to be short, so the results need no call of
+    # their own. Finally, the ids are not read.
+    assert counts == [3] + [2] * (EXPECT_FEW_AFTER - 1) + [1] * 2
     nearest = (await planned.query(bare_collection, [matching(rows, 120, 100, 150)])).matches[0]
     distances = np.square(rows[100:150] - rows[120]).sum(axis=1)
     assert nearest.ids == [str(100 + index) for index in np.argsort(distances, kind="stable")[:10]]
@@ -346,7 +362,7 @@ async def test_the_ids_of_a_new_filter_of_a_large_collection_are_read(
     await add_documents(bare, bare_collection, documents_of(rows))
     queries = [matching(rows, number, number, number + 50) for number in range(EXPECT_FEW_AFTER + 1)]
     counts = await _read_counts(FilterPlanningStore(bare), spy_backend, bare_collection, queries)
-    assert counts == [3] * (EXPECT_FEW_AFTER + 1)
+    assert counts == [3] + [2] * EXPECT_FEW_AFTER
 
 
 class ConcurrentStore(StoreLayer):

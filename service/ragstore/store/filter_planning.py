@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -79,6 +80,10 @@ as many are read."""
 
 MAX_EXACT_MATCHES: Final = 1000
 """Maximum number of matches of an exact query, whatever their dimension."""
+
+MEDIUM_VALUES: Final = MAX_EXACT_VALUES // 4
+"""Numbers of the embeddings of an exact query whose filter matched fewer documents before: 50 with embeddings of 384.
+The texts of so many matches are more often short enough to be read with their embeddings, in one call."""
 
 MAX_SHARED_READS: Final = 4
 """The maximum of an exact query grows with the number of queries that share it, up to this factor."""
@@ -168,16 +173,16 @@ class FilterPlanningStore(StoreLayer):
                 found = await self._inner.query_exact(name, queries, limits[level])
                 if found is not None:
                     return self._note_exact(name, key, queries, found, level)
-            if level == 0 and not queries[0].condition.is_none:
+            if level is not None and level < NOT_EXACT - 1 and not queries[0].condition.is_none:
                 level = None
             if level is None:
-                found = await self._expecting_few(name, queries, known, limits[1])
+                found = await self._expecting_few(name, queries, known, limits[-1])
                 if found is None:
-                    new = await self._look(name, queries, known, limits[1])
-                    if new.ids is not None and len(new.ids) <= limits[1]:
-                        found = await self._inner.query_exact(name, queries, limits[1], new.ids)
+                    new = await self._look(name, queries, known, limits[-1])
+                    if new.ids is not None and len(new.ids) <= limits[-1]:
+                        found = await self._inner.query_exact(name, queries, limits[-1], new.ids)
                 if found is not None:
-                    return self._note_exact(name, key, queries, found, 0 if found.compared <= limits[0] else 1)
+                    return self._note_exact(name, key, queries, found, bisect_left(limits, found.compared))
         found = await (self._query_planned(name, key, queries, new) if is_planned else self._pass(name, queries))
         stats = self._stats_of(name, key, found.collection.id)
         if self._is_exact:
@@ -328,15 +333,16 @@ class FilterPlanningStore(StoreLayer):
         return stats
 
 
-def _exact_limits(queries: Sequence[Query]) -> tuple[int, int]:
-    """Maximum numbers of matches of exact queries, the one to try first at the index 0.
+def _exact_limits(queries: Sequence[Query]) -> tuple[int, int, int]:
+    """Maximum numbers of matches of exact queries, by level, in ascending order.
 
     Args:
         queries: queries that have one filter, or none.
     """
     dimension = len(queries[0].embedding)
     small = min(MAX_SMALL_COLLECTION, SMALL_COLLECTION_VALUES // dimension)
-    return small, min(MAX_EXACT_MATCHES, min(len(queries), MAX_SHARED_READS) * MAX_EXACT_VALUES // dimension)
+    medium = min(MAX_EXACT_MATCHES, MEDIUM_VALUES // dimension)
+    return small, medium, min(MAX_EXACT_MATCHES, min(len(queries), MAX_SHARED_READS) * MAX_EXACT_VALUES // dimension)
 
 
 def _level(query: Query, known: FilterStats | None) -> int | None:
@@ -347,7 +353,7 @@ def _level(query: Query, known: FilterStats | None) -> int | None:
     if query.condition.is_none:
         return 0
     # One call does everything: a text filter is expensive.
-    return level if query.condition.where_document is None else 1
+    return level if query.condition.where_document is None else NOT_EXACT - 1
 
 
 def _is_planned(query: Query) -> bool:

@@ -16,7 +16,7 @@ MAX_NEIGHBOURS: Final = 250
 """Maximum number of neighbours of a post-filtered query, unless `top_k` is larger. More cost more than Chroma's
 filter."""
 
-NOT_EXACT: Final = 2
+NOT_EXACT: Final = 3
 """The level of filters that many documents match."""
 
 EXPLORE_EVERY: Final = 200
