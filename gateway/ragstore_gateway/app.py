@@ -205,7 +205,9 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
-        middleware=[HiddenBasesMiddleware(knowledge.knowledge_bases)] if keys is not None else [],
+        middleware=[HiddenBasesMiddleware(knowledge.knowledge_bases, knowledge.question_sets)]
+        if keys is not None
+        else [],
         tracing=traced(),
         lifespan=[
             store.running,

@@ -18,13 +18,27 @@ from ragstore_gateway.configurations.default_bases import DefaultBases
 from ragstore_gateway.configurations.json_schema import KNOWLEDGE_BASE_CHOICES
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.link_check import LinkCheck
-from ragstore_gateway.configurations.routes import ASSISTANTS, KNOWLEDGE_BASES, ConfigurationRoutes
-from ragstore_gateway.configurations.validate import AssistantValidator, KnowledgeBaseValidator
+from ragstore_gateway.configurations.question_set import QuestionSet
+from ragstore_gateway.configurations.question_sets import QuestionSets
+from ragstore_gateway.configurations.routes import (
+    ASSISTANTS,
+    KNOWLEDGE_BASES,
+    QUESTION_SETS,
+    ConfigurationRoutes,
+)
+from ragstore_gateway.configurations.validate import (
+    AssistantValidator,
+    KnowledgeBaseValidator,
+    QuestionSetValidator,
+)
 from ragstore_gateway.conversations.assembly import Conversations
 from ragstore_gateway.conversations.routes import delete_conversation, get_conversation, list_audit_entries
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.engines.assembly import Engines
+from ragstore_gateway.evaluation.evaluations import Evaluations
+from ragstore_gateway.evaluation.routes import ROUTES as EVALUATION_ROUTES
+from ragstore_gateway.evaluation.runs import QuestionRuns
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
@@ -88,6 +102,7 @@ class KnowledgeServices:
 
     Attributes:
         database: the gateway's state.
+        question_sets: the question sets of knowledge bases.
         engines: opens collections of engines.
         ingestion: ingests documents.
         sources: keeps knowledge bases in step with websites and uploaded files.
@@ -110,6 +125,7 @@ class KnowledgeServices:
             self.database, "rags", KnowledgeBase, lambda body, before: completed(embeddings, body, before)
         )
         self.assistants = Configurations(self.database, "assistants", Assistant)
+        self.question_sets = QuestionSets(self.database, self.knowledge_bases)
         self.engines = Engines(embeddings.secrets, store.client, ragstore_problem=lambda: store.problem)
         self._store_check = StoreCheck(self.database, store) if settings.check_store else None
         self.ingestion = Ingestion(
@@ -146,6 +162,13 @@ class KnowledgeServices:
             self.assistants,
             self.conversations.record,
         )
+        self._evaluations = Evaluations(
+            self.question_sets,
+            self.knowledge_bases,
+            QuestionRuns(self.database, self.ingestion.leases),
+            self.retrieval.retriever,
+            settings.rag_timeout_seconds,
+        )
         validator = KnowledgeBaseValidator(
             embeddings.check,
             self.engines.check,
@@ -173,6 +196,13 @@ class KnowledgeServices:
         self._assistant_routes = ConfigurationRoutes(
             self.assistants, Assistant, assistant_validator, ASSISTANTS, lambda _: ALL_NAMES
         )
+        self._question_routes = ConfigurationRoutes(
+            self.question_sets,
+            QuestionSet,
+            QuestionSetValidator(self.knowledge_bases),
+            QUESTION_SETS,
+            visible_bases,
+        )
         self._trials = RetrievalTrials(
             self.retrieval.models, self.retrieval.plain_models, self.knowledge_bases, assistant_validator
         )
@@ -183,6 +213,7 @@ class KnowledgeServices:
         return [
             *self._base_routes.handlers(),
             *self._assistant_routes.handlers(),
+            *self._question_routes.handlers(),
             *ingestion_routes.ROUTES,
             split_document,
             *source_routes.ROUTES,
@@ -191,6 +222,7 @@ class KnowledgeServices:
             *file_routes.ROUTES,
             *upload_routes.ROUTES,
             *RETRIEVAL_ROUTES,
+            *EVALUATION_ROUTES,
             retrieve,
             get_conversation,
             delete_conversation,
@@ -211,6 +243,7 @@ class KnowledgeServices:
             "vector_stores_api": self.vector_stores_api,
             "retriever": self.retrieval.retriever,
             "retrieval_trials": self._trials,
+            "evaluations": self._evaluations,
         }
 
     @asynccontextmanager
@@ -231,5 +264,6 @@ class KnowledgeServices:
             self.conversations.running(),
             self.retrieval.running(),
             self.vector_stores_api.expiry.running(),
+            self._evaluations.running(),
         ):
             yield

@@ -234,6 +234,18 @@ class SourceRunEnded(Conflict):
     """A run that has ended cannot be cancelled."""
 
 
+class QuestionRunNotFound(NotFound):
+    """The question set has no run of this id, or its entry was removed with the oldest ones."""
+
+
+class QuestionSetRunning(Conflict):
+    """A run of the question set has not ended."""
+
+
+class NothingExpected(Conflict):
+    """No question of the set has an expected passage, so a run would measure nothing."""
+
+
 class TooManyPreviews(ServiceError):
     """The maximum number of previews is in progress."""
 

@@ -24,6 +24,9 @@ SMALLEST, LARGEST = 1e-6, 1e6
 HTTP_CALL_HOST = "search.example"
 """The host that httpCalls may use."""
 
+MEMORY = "fd0ba5f4-672f-5ca4-aac7-6a31da028a2f"
+"""Id of the knowledge base `memory`, which each gateway has."""
+
 VECTOR_STORE_FIELDS = {
     "createVectorStore": ("description", "metadata", "min_score"),
     "updateVectorStore": ("metadata",),
@@ -119,6 +122,9 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
         valid.pop("dimensions", None)
     if operation in ("createKnowledgeBase", "updateKnowledgeBase"):
         valid = _valid_knowledge_base(valid)
+    if operation in ("createQuestionSet", "updateQuestionSet"):
+        # The base that exists by default, one question, and no span whose end may be before its start.
+        valid = {"name": valid["name"], "base": MEMORY, "questions": [{"text": "Tea?"}]}
     if operation in ("createAssistant", "updateAssistant"):
         valid = _valid_assistant(valid)
     if operation in VECTOR_STORE_FIELDS:

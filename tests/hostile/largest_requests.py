@@ -67,6 +67,11 @@ _BASE: Final = {
     ],
 }
 
+_QUESTIONS: Final = {
+    "name": "long",
+    "questions": [{"text": f"{number} " + "boiler " * 580} for number in range(500)],
+}
+
 LARGE: Final[Mapping[str, Make]] = {
     "POST /embed": lambda _: RawRequest("POST", "/embed", _texts("inputs")),
     "POST /v1/embeddings": lambda _: RawRequest("POST", "/v1/embeddings", _texts("input", model="wordllama")),
@@ -161,6 +166,21 @@ CHEAP: Final[Mapping[str, Make]] = {
     "POST /ragstore/assistants/{id}": _at("POST", "/ragstore/assistants/{absent}"),
     "DELETE /ragstore/assistants/{id}": _at("DELETE", "/ragstore/assistants/{absent}?version=1"),
     "GET /ragstore/assistants/{id}/versions": _at("GET", "/ragstore/assistants/{assistant}/versions?limit=1000"),
+    "GET /ragstore/questions/descriptors": _at("GET", "/ragstore/questions/descriptors?limit=1000"),
+    "GET /ragstore/questions/jsonSchema": _at("GET", "/ragstore/questions/jsonSchema"),
+    "POST /ragstore/questions": lambda gateway: _json(
+        "POST", "/ragstore/questions", {**_QUESTIONS, "base": gateway.ids["rag"]}
+    ),
+    "GET /ragstore/questions/{id}": _at("GET", "/ragstore/questions/{absent}"),
+    "PUT /ragstore/questions/{id}": lambda gateway: _json(
+        "PUT", f"/ragstore/questions/{ABSENT}?version=1", {**_QUESTIONS, "base": gateway.ids["rag"]}
+    ),
+    "POST /ragstore/questions/{id}": _at("POST", "/ragstore/questions/{absent}"),
+    "DELETE /ragstore/questions/{id}": _at("DELETE", "/ragstore/questions/{absent}?version=1"),
+    "GET /ragstore/questions/{id}/versions": _at("GET", "/ragstore/questions/{absent}/versions?limit=1000"),
+    "POST /ragstore/questions/{id}/runs": _at("POST", "/ragstore/questions/{absent}/runs"),
+    "GET /ragstore/questions/{id}/runs": _at("GET", "/ragstore/questions/{absent}/runs?limit=1000"),
+    "GET /ragstore/questions/{id}/runs/{run_id}": _at("GET", "/ragstore/questions/{absent}/runs/{absent}"),
     "GET /ragstore/rags/{id}/versions": _at("GET", "/ragstore/rags/{rag}/versions?limit=1000"),
     "POST /ragstore/rags": _small("POST", "/ragstore/rags", _BASE),
     "GET /ragstore/rags/descriptors": _at("GET", "/ragstore/rags/descriptors?limit=1000"),

@@ -107,6 +107,7 @@ TAGS: Final = {
     "conversations": "Steps of conversations: the retrieval for each chat with an assistant; and the audit ledger.",
     "knowledge bases": "Versioned configurations of knowledge bases.",
     "assistants": "Versioned configurations of assistants.",
+    "questions": "Question sets of knowledge bases, and runs that measure how well searches find their passages.",
     "vector stores": "OpenAI's Vector Stores and Files API, over the knowledge bases.",
     "web": "Texts, search and summaries of web pages.",
     "service": "Service info and health.",

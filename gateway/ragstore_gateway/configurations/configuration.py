@@ -1,18 +1,20 @@
-"""`Configuration`: a stored version of a knowledge base or an assistant."""
+"""`Configuration`: a stored version of a knowledge base, an assistant or a question set."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.question_set import QuestionSet
 
-ConfigurationKind: TypeAlias = Literal["rags", "assistants"]
-T = TypeVar("T", KnowledgeBase, Assistant)
+ConfigurationKind: TypeAlias = Literal["rags", "assistants", "questions"]
+T = TypeVar("T", KnowledgeBase, Assistant, QuestionSet)
 
 
 class Configuration(msgspec.Struct, Generic[T], frozen=True):
@@ -52,6 +54,7 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel"):
     description: str
     created_on: datetime
     last_modified_on: datetime
+    base: Annotated[str | UnsetType, Meta(description="Id of the knowledge base of a question set.")] = UNSET
 
 
 class AlsoWrite(Protocol[T]):

@@ -1,4 +1,4 @@
-"""`Configurations`: the repositories of knowledge bases and of assistants."""
+"""`Configurations`: the repositories of knowledge bases, of assistants and of question sets."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import typing
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, Final, Generic
+from typing import Any, ClassVar, Final, Generic
 from uuid import uuid4
 
 import msgspec
+from msgspec import UNSET
 from sqlalchemy import JSON, ColumnElement, CursorResult, Select, Text, Update, cast, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -34,16 +35,17 @@ from ragstore_gateway.errors import ConfigurationNotFound, NameTaken, VersionCon
 
 ID: Final = re.compile(r"[0-9A-Za-z-]{1,36}")
 
-MAX_CACHED: Final = 1000
-"""Maximum number of versions of configurations that are remembered."""
-
 NUL: Final = "\0"
 """No stored text has this character, and PostgreSQL's driver rejects it."""
 
 MAX_ATTEMPTS: Final = 100
 """Maximum number of names that are tried for a duplicate while others take them."""
 
-_NOUN: Final[dict[ConfigurationKind, str]] = {"rags": "knowledge base", "assistants": "assistant"}
+_NOUN: Final[dict[ConfigurationKind, str]] = {
+    "rags": "knowledge base",
+    "assistants": "assistant",
+    "questions": "question set",
+}
 
 
 class Configurations(Generic[T]):
@@ -57,7 +59,12 @@ class Configurations(Generic[T]):
         type_: the struct of a version.
         complete: returns a configuration as it is stored, from the written configuration and the version before; None
             for configurations that are stored as they are written.
+
+    Attributes:
+        max_cached: maximum number of versions that are remembered.
     """
+
+    max_cached: ClassVar[int] = 1000
 
     def __init__(
         self,
@@ -71,7 +78,9 @@ class Configurations(Generic[T]):
         self._type: type[T] = type_
         self._complete: Callable[[T, T | None], T] = complete or (lambda body, _: body)
         self._listeners: list[ConfigurationListener[T]] = []
-        self._versions: VersionedCache[tuple[str, int, bool], Configuration[T]] = VersionedCache(database, MAX_CACHED)
+        self._versions: VersionedCache[tuple[str, int, bool], Configuration[T]] = VersionedCache(
+            database, self.max_cached
+        )
 
     def add_listener(self, listener: ConfigurationListener[T]) -> None:
         """Add an object that acts on changes.
@@ -106,6 +115,7 @@ class Configurations(Generic[T]):
             id=id or str(uuid4()),
             kind=self.kind,
             name=body.name,
+            base=self.base_of(body),
             current_version=1,
             deleted=False,
             created_on=now,
@@ -223,8 +233,10 @@ class Configurations(Generic[T]):
             NameTaken: others took the names meanwhile, repeatedly.
         """
         body = (await self.read(id, version, deleted=version > 0)).body
+        base = self.base_of(body)
         for _ in range(MAX_ATTEMPTS):
-            name = free_name(body.name, {each for each in await self.names() if visible.matches(each)})
+            taken = {each for each in await self.names(base) if self.may_have_name(each, visible)}
+            name = free_name(body.name, taken)
             self.check_name(name, visible)
             try:
                 return await self.create(msgspec.structs.replace(body, name=name), created_by, also)
@@ -266,8 +278,20 @@ class Configurations(Generic[T]):
         Raises:
             Forbidden: it may not.
         """
-        if not visible.matches(name):
+        if not self.may_have_name(name, visible):
             raise Forbidden(f"The key may not write a {_NOUN[self.kind]} of this name")
+
+    def may_have_name(self, name: str, visible: NamePatterns) -> bool:
+        """Whether a caller may give a configuration this name.
+
+        Args:
+            visible: the names that the caller may use.
+        """
+        return visible.matches(name)
+
+    def base_of(self, body: T) -> str:
+        """The id of the knowledge base that a configuration belongs to; empty for none."""
+        return ""
 
     async def name_of(self, id: str) -> str | None:
         """The name of a configuration, which may be deleted; None if there is none.
@@ -281,7 +305,7 @@ class Configurations(Generic[T]):
         async with self._database.reading() as session:
             return (await session.execute(query)).scalar_one_or_none()
 
-    async def visible_ids(self, visible: NamePatterns) -> list[str]:
+    async def visible_ids(self, visible: NamePatterns) -> Sequence[str]:
         """The ids of the configurations that are not deleted, and have names of a set.
 
         Args:
@@ -333,6 +357,7 @@ class Configurations(Generic[T]):
                     str(stored.body.get("description", "")),
                     row.created_on,
                     row.modified_on,
+                    row.base or UNSET,
                 )
                 for row, stored in found
             ]
@@ -363,14 +388,17 @@ class Configurations(Generic[T]):
         async with self._database.reading() as session:
             return {row.name: self._configuration(row, stored) for row, stored in await session.execute(query)}
 
-    async def names(self) -> Sequence[str]:
+    async def names(self, base: str = "") -> Sequence[str]:
         """The names of all configurations that are not deleted, sorted.
+
+        Args:
+            base: id of the knowledge base that they belong to; empty for a kind that belongs to none.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
         query = select(ConfigurationRow.name).where(
-            ConfigurationRow.kind == self.kind, ConfigurationRow.deleted.is_(False)
+            ConfigurationRow.kind == self.kind, ConfigurationRow.base == base, ConfigurationRow.deleted.is_(False)
         )
         async with self._database.reading() as session:
             return sorted((await session.execute(query)).scalars())

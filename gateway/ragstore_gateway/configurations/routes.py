@@ -1,4 +1,4 @@
-"""The routes of configurations, the same for knowledge bases and for assistants."""
+"""The routes of configurations, the same for knowledge bases, for assistants and for question sets."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from ragstore_gateway.configurations.configuration import AlsoWrite, Configurati
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.json_schema import ParameterChoice, json_schema
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.question_set import QuestionSet
 from ragstore_gateway.configurations.validate import Validator
 from ragstore_gateway.errors import (
     BaseTooLarge,
@@ -37,7 +38,7 @@ from ragstore_gateway.errors import (
 )
 from ragstore_gateway.keys import ADMIN, READER, key_name_of, visible_bases
 
-T = TypeVar("T", KnowledgeBase, Assistant)
+T = TypeVar("T", KnowledgeBase, Assistant, QuestionSet)
 
 MAX_VERSION: Final = 2**31 - 1
 MAX_PAGE: Final = 1000
@@ -102,6 +103,7 @@ class Names:
 
 KNOWLEDGE_BASES: Final = Names("knowledge bases", "knowledge base", "KnowledgeBase")
 ASSISTANTS: Final = Names("assistants", "assistant", "Assistant")
+QUESTION_SETS: Final = Names("questions", "question set", "QuestionSet")
 
 
 class VersionList(Struct, frozen=True):

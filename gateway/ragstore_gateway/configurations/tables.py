@@ -20,6 +20,8 @@ class ConfigurationRow(Base):
     kind: Mapped[str] = mapped_column(String(16))
     name: Mapped[str] = mapped_column(String(128))
     """The name of its current version."""
+    base: Mapped[str] = mapped_column(String(ID_LENGTH), server_default=text("''"))
+    """Id of the knowledge base that it belongs to; empty for a kind that belongs to none."""
     current_version: Mapped[int]
     deleted: Mapped[bool]
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
@@ -30,6 +32,7 @@ class ConfigurationRow(Base):
         Index(
             "uq_configuration_name",
             kind,
+            base,
             name,
             unique=True,
             sqlite_where=text("deleted = 0"),

@@ -16,8 +16,11 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.cron import next_time
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.name_characters import check_characters
+from ragstore_gateway.configurations.question_set import ExpectedPassage, QuestionSet
+from ragstore_gateway.configurations.question_sets import UNKNOWN_BASE
 from ragstore_gateway.configurations.source import Source, WebSource
 from ragstore_gateway.configurations.where_template import check_where
+from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.secrets.secret_references import REFERENCE, SecretReferences
 from ragstore_gateway.splitting.chunk import OVERLAP_TOO_LARGE
 
@@ -221,6 +224,47 @@ class AssistantValidator:
         yield from _faults(self._check_http_call, call, path)
         if call.method == "GET" and call.body:
             yield FieldError(f"{path}.body", "A GET request has no body")
+
+
+class QuestionSetValidator:
+    """Checks question sets.
+
+    Args:
+        bases: the knowledge bases.
+    """
+
+    def __init__(self, bases: Configurations[KnowledgeBase]) -> None:
+        self._bases = bases
+
+    async def validate(self, body: QuestionSet, visible: NamePatterns = ALL_NAMES) -> None:
+        """Check a question set; see `Validator`."""
+        errors = _faults(check_characters, body.name, "$.name")
+        name = await self._name(body.base)
+        if name is None or not visible.matches(name):
+            errors.append(FieldError("$.base", UNKNOWN_BASE))
+        texts: set[tuple[str, ...]] = set()
+        for index, question in enumerate(body.questions):
+            path = f"$.questions[{index}]"
+            text = (*question.earlier, question.text)
+            if text in texts:
+                errors.append(FieldError(f"{path}.text", "Another question has this text"))
+            texts.add(text)
+            for number, passage in enumerate(question.passages):
+                errors += self._passage(passage, f"{path}.passages[{number}]")
+        _raise(errors)
+
+    async def _name(self, id: str) -> str | None:
+        """The name of a base that is not deleted; None if there is none of this id."""
+        try:
+            return (await self._bases.read(id)).body.name
+        except ConfigurationNotFound:
+            return None
+
+    def _passage(self, passage: ExpectedPassage, path: str) -> Iterator[FieldError]:
+        if (passage.start is None) != (passage.end is None):
+            yield FieldError(path, "Must have both start and end, or neither")
+        elif passage.start is not None and passage.end is not None and passage.start >= passage.end:
+            yield FieldError(f"{path}.end", "Must be greater than start")
 
 
 def _faults(check: Callable[..., Any], *arguments: object) -> list[FieldError]:

@@ -259,6 +259,51 @@ def test_a_hidden_base_is_no_cursor(gateway: Gateway) -> None:
         assert gateway.call("root", "GET", f"/v1/vector_stores?{cursor}={gateway.hidden}").status_code == 200
 
 
+def test_a_set_of_a_hidden_base_has_the_responses_of_an_absent_set(gateway: Gateway) -> None:
+    questions = [{"text": QUESTION, "passages": [{"documentName": "kettle.txt"}]}]
+
+    def body(base: str) -> dict[str, Any]:
+        return {"name": "kettles", "base": base, "questions": questions}
+
+    lists = "/ragstore/questions/descriptors"
+    before = gateway.call("reader", "GET", lists)
+    location = gateway.call("root", "POST", "/ragstore/questions", json=body(gateway.hidden)).headers["Location"]
+    hidden, absent = location.rpartition("/")[2].partition("?")[0], str(uuid4())
+    run = gateway.call("root", "POST", f"/ragstore/questions/{hidden}/runs").json()["runId"]
+    path = f"/ragstore/questions/{hidden}/runs/{run}"
+    gateway.wait(lambda: gateway.call("root", "GET", path).json()["status"])
+    assert seen(gateway.call("reader", "GET", lists), "-") == seen(before, "-")
+    calls: list[tuple[str, str, dict[str, Any]]] = [
+        ("GET", "", {}),
+        ("GET", "?version=1", {}),
+        ("GET", "/versions", {}),
+        ("GET", "/runs", {}),
+        ("GET", f"/runs/{run}", {}),
+        ("POST", "/runs", {}),
+        ("POST", "", {}),
+        ("PUT", "?version=1", {"json": body(gateway.visible)}),
+        ("DELETE", "", {}),
+    ]
+    for method, below, options in calls:
+        for key in ROLES:
+            responses = [
+                seen(gateway.call(key, method, f"/ragstore/questions/{id}{below}", **options), id)
+                for id in (hidden, absent)
+            ]
+            assert responses[0] == responses[1]
+            assert 400 <= responses[0][0] < 500  # type: ignore[index]  # the status
+    assert gateway.call("root", "GET", f"/ragstore/questions/{hidden}/runs").json()["total"] == 1
+    refused = [gateway.call("admin", "POST", "/ragstore/questions", json=body(id)) for id in (gateway.hidden, absent)]
+    assert seen(refused[0], gateway.hidden) == seen(refused[1], absent)
+    assert refused[0].status_code == 400
+    # The name that the hidden set has is free in a base that the key sees.
+    path = gateway.call("admin", "POST", "/ragstore/questions", json=body(gateway.visible)).headers["Location"]
+    path = path.partition("?")[0]
+    roles = [gateway.call(key, "POST", f"{path}/runs").status_code for key in ("reader", "writer")]
+    assert roles == [403, 202]
+    assert gateway.call("writer", "POST", "/ragstore/questions", json=body(gateway.visible)).status_code == 403
+
+
 @pytest.mark.parametrize("path", ["/ragstore/rags", "/v1/vector_stores"])
 def test_a_name_outside_the_patterns_is_refused_whether_or_not_it_is_taken(gateway: Gateway, path: str) -> None:
     taken = gateway.call("admin", "POST", path, json={"name": "payroll"})

@@ -315,6 +315,167 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/ragstore/questions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a question set
+         * @description Create a configuration, as version 1. No configuration that is not deleted may have its name.
+         */
+        post: operations["createQuestionSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ragstore/questions/descriptors": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List of question sets
+         * @description A page of the configurations that are not deleted, newest first.
+         */
+        get: operations["listQuestionSets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ragstore/questions/jsonSchema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * JSON Schema of a question set
+         * @description The JSON Schema (2020-12) of a configuration, for validation and for generators of forms.
+         */
+        get: operations["getQuestionSetJsonSchema"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ragstore/questions/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a question set
+         * @description Read a version. A deleted configuration can be read by the number of a version only.
+         */
+        get: operations["getQuestionSet"];
+        /**
+         * Update a question set
+         * @description Write a new version. If `version` is not the current one, the response is 409 and names that.
+         */
+        put: operations["updateQuestionSet"];
+        /**
+         * Duplicate a question set
+         * @description Copy a version to a new configuration. The name of the copy has a suffix.
+         *
+         *     The version is checked as a new configuration is: an assistant whose knowledge base is deleted is rejected.
+         */
+        post: operations["duplicateQuestionSet"];
+        /**
+         * Delete a question set
+         * @description Mark a configuration as deleted, or remove all its versions and all that belongs to it.
+         */
+        delete: operations["deleteQuestionSet"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ragstore/questions/{id}/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the runs of a question set
+         * @description A page of the runs of a set, newest first. The newest 100 are kept.
+         */
+        get: operations["listQuestionRuns"];
+        put?: never;
+        /**
+         * Run a question set
+         * @description Search for the questions of a set, in the background, and measure which expected passages are found.
+         *
+         *     A run searches the current version of the base, for ten passages of each question, and calls no model. Variables of
+         *     the base's filter have the values of this request. A set has one run at a time.
+         */
+        post: operations["runQuestionSet"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ragstore/questions/{id}/runs/{run_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a run of a question set
+         * @description A run, with the outcome of each question, and its comparison with the completed run before.
+         */
+        get: operations["getQuestionRun"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/ragstore/questions/{id}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Versions of question sets
+         * @description A page of the versions of a configuration, newest first, each with the time when it was written.
+         */
+        get: operations["listQuestionSetVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/ragstore/rags": {
         parameters: {
             query?: never;
@@ -1406,6 +1567,19 @@ export interface components {
             status?: "pending";
         };
         /**
+         * AcceptedQuestionRun
+         * @description A run that has begun.
+         */
+        AcceptedQuestionRun: {
+            /** @description Id of the run. */
+            runId: string;
+            /**
+             * @default running
+             * @enum {unknown}
+             */
+            status?: "running";
+        };
+        /**
          * AcceptedRun
          * @description A run that has begun.
          */
@@ -1632,6 +1806,18 @@ export interface components {
             data: Record<string, unknown>;
         };
         /**
+         * CutoffFigures
+         * @description The means over all questions, for the first passages of each search.
+         */
+        CutoffFigures: {
+            /** @description Number of passages. */
+            k: number;
+            /** @description Share of the expected passages that are among them. */
+            recall: number;
+            /** @description Normalised discounted cumulative gain. */
+            ndcg: number;
+        };
+        /**
          * DatabaseHealth
          * @description The state of the database.
          */
@@ -1656,6 +1842,8 @@ export interface components {
             description: string;
             createdOn: string;
             lastModifiedOn: string;
+            /** @description Id of the knowledge base of a question set. */
+            base?: string;
         };
         /**
          * DocumentEntry
@@ -1795,6 +1983,20 @@ export interface components {
         EmbeddingsUsage: {
             prompt_tokens: number;
             total_tokens: number;
+        };
+        /**
+         * ExpectedPassage
+         * @description A span of a document with the information that a question is about. Without a span, it is the whole document.
+         *
+         *         A span is independent of chunks: it stays valid if the base is split in another way.
+         */
+        ExpectedPassage: {
+            /** @description Name of the document. */
+            documentName: string;
+            /** @default null */
+            start?: number | null;
+            /** @default null */
+            end?: number | null;
         };
         /**
          * ExpiresAfter
@@ -2379,7 +2581,127 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "queue_full" | "rate_limited" | "response_invalid" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "version_conflict";
+        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "version_conflict";
+        /**
+         * QuestionOutcome
+         * @description The outcome of a question in a run.
+         */
+        QuestionOutcome: {
+            /** @description Its text. */
+            question: string;
+            /** @description Rank of the first expected passage, from 1; null if none was found. */
+            rank: number | null;
+            /** @description Recall of the first 10 passages. */
+            recall: number;
+            /** @description nDCG of the first 10 passages. */
+            ndcg: number;
+            /**
+             * @description Whether its nDCG is higher (`won`), lower (`lost`) or `equal` compared with the completed run before; `new` if that had no question with the same text and expected passages.
+             * @enum {unknown}
+             */
+            change: "equal" | "lost" | "new" | "won";
+            /** @description Its rank in that run; null if none was found there. */
+            rankBefore?: number | null;
+        };
+        /**
+         * QuestionRun
+         * @description A run of a question set.
+         */
+        QuestionRun: {
+            /** @description Id of the run. */
+            runId: string;
+            /**
+             * @description `failed`: a search failed, or the time limit was reached. `interrupted`: the process that executed it ended. Only a completed run has figures.
+             * @enum {unknown}
+             */
+            status: "completed" | "failed" | "interrupted" | "running";
+            /**
+             * @description Why it is not completed, such as `timeout`; empty otherwise.
+             * @example timeout
+             */
+            reason: string;
+            /** @description The version of the set that it used. */
+            setVersion: number;
+            /** @description The version of the knowledge base that it searched. */
+            baseVersion: number;
+            /** @description Number of questions with expected passages. */
+            questions: number;
+            figures?: components["schemas"]["RunFigures"];
+            /** @description Id of the completed run before. */
+            comparedWith?: string;
+            /** @description Number of questions with a higher nDCG than in that run. */
+            won: number;
+            /** @description Number of questions with a lower nDCG. */
+            lost: number;
+            startedOn: string;
+            /** @description When it ended. */
+            finishedOn?: string;
+        };
+        /**
+         * QuestionRunList
+         * @description A page of the runs of a question set, newest first.
+         */
+        QuestionRunList: {
+            runs: components["schemas"]["QuestionRun"][];
+            /** @description Number of runs that are kept. */
+            total: number;
+        };
+        /**
+         * QuestionRunOutcomes
+         * @description A run of a question set, with the outcome of each question.
+         */
+        QuestionRunOutcomes: {
+            /** @description Id of the run. */
+            runId: string;
+            /**
+             * @description `failed`: a search failed, or the time limit was reached. `interrupted`: the process that executed it ended. Only a completed run has figures.
+             * @enum {unknown}
+             */
+            status: "completed" | "failed" | "interrupted" | "running";
+            /**
+             * @description Why it is not completed, such as `timeout`; empty otherwise.
+             * @example timeout
+             */
+            reason: string;
+            /** @description The version of the set that it used. */
+            setVersion: number;
+            /** @description The version of the knowledge base that it searched. */
+            baseVersion: number;
+            /** @description Number of questions with expected passages. */
+            questions: number;
+            figures?: components["schemas"]["RunFigures"];
+            /** @description Id of the completed run before. */
+            comparedWith?: string;
+            /** @description Number of questions with a higher nDCG than in that run. */
+            won: number;
+            /** @description Number of questions with a lower nDCG. */
+            lost: number;
+            startedOn: string;
+            /** @description When it ended. */
+            finishedOn?: string;
+            /** @description The outcomes, in the order of the set. */
+            outcomes: components["schemas"]["QuestionOutcome"][];
+        };
+        /**
+         * QuestionSet
+         * @description A version of a set of questions to one knowledge base. Runs measure how well searches find its passages.
+         */
+        QuestionSet: {
+            /** @description Name, unique among those not deleted. */
+            name: string;
+            /**
+             * @description Its subject, for people.
+             * @default
+             */
+            description?: string;
+            /** @description Id of the knowledge base. A later version has the same. */
+            base: string;
+            /**
+             * @description The questions.
+             * @default []
+             */
+            questions?: components["schemas"]["SetQuestion"][];
+        };
         /**
          * RagDefaults
          * @description Values for the bases that `enableWorkflowRag` finds, before each base's own.
@@ -2447,6 +2769,15 @@ export interface components {
             ms: number;
         };
         /**
+         * RunFigures
+         * @description The figures of a completed run.
+         */
+        RunFigures: {
+            /** @description Mean reciprocal rank of the first expected passage. */
+            mrr: number;
+            cutoffs: components["schemas"]["CutoffFigures"][];
+        };
+        /**
          * SearchResponse
          * @description The results of a web search.
          */
@@ -2471,6 +2802,24 @@ export interface components {
             snippet: string;
             /** @description The search engine's score; with `rank`, the cosine similarity to the query. */
             score: number;
+        };
+        /**
+         * SetQuestion
+         * @description A question of a set.
+         */
+        SetQuestion: {
+            /** @description The question. */
+            text: string;
+            /**
+             * @description Earlier messages of the user, the oldest one first, if it is a follow-up.
+             * @default []
+             */
+            earlier?: string[];
+            /**
+             * @description The expected passages; runs leave out a question without any.
+             * @default []
+             */
+            passages?: components["schemas"]["ExpectedPassage"][];
         };
         /**
          * Source
@@ -4108,6 +4457,391 @@ export interface operations {
         };
     };
     listAssistantVersions: {
+        parameters: {
+            query?: {
+                /** @description Number of the page, from 0. */
+                index?: number;
+                /** @description Maximum number of versions on the page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the configuration. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionList"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    createQuestionSet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QuestionSet"];
+            };
+        };
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    /** @description Path of the version that was written. */
+                    Location?: string;
+                    /** @description The same path. */
+                    "X-Resource-URI"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionSet"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    listQuestionSets: {
+        parameters: {
+            query?: {
+                /** @description Part of a name or of a description, in any case. */
+                filter?: string;
+                /** @description Number of the page, from 0. */
+                index?: number;
+                /** @description Maximum number of configurations on the page. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Descriptor"][];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getQuestionSetJsonSchema: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+        };
+    };
+    getQuestionSet: {
+        parameters: {
+            query?: {
+                /** @description Version; 0 or absent means the current one. */
+                version?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the configuration. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    /** @description Path of the version, with its number. */
+                    "X-Resource-URI"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionSet"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    updateQuestionSet: {
+        parameters: {
+            query: {
+                /** @description The current version, which the change is based on. */
+                version: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the configuration. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QuestionSet"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    /** @description Path of the version that was written. */
+                    Location?: string;
+                    /** @description The same path. */
+                    "X-Resource-URI"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionSet"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    duplicateQuestionSet: {
+        parameters: {
+            query?: {
+                /** @description Version; 0 or absent means the current one. */
+                version?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the configuration. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Document created, URL follows */
+            201: {
+                headers: {
+                    /** @description Path of the version that was written. */
+                    Location?: string;
+                    /** @description The same path. */
+                    "X-Resource-URI"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionSet"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    deleteQuestionSet: {
+        parameters: {
+            query?: {
+                /** @description The current version, as the caller knows it; 0 or absent means whichever is. */
+                version?: number;
+                /** @description Whether to remove all versions, and all that belongs to them. */
+                permanent?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the configuration. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Deleted. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    listQuestionRuns: {
+        parameters: {
+            query?: {
+                /** @description Number of the page, from 0. */
+                index?: number;
+                /** @description Maximum number of runs on the page. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                /** @description Id of the question set. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionRunList"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    runQuestionSet: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the question set. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request accepted, processing continues off-line */
+            202: {
+                headers: {
+                    /** @description Path of the run. */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AcceptedQuestionRun"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getQuestionRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the question set. */
+                id: string;
+                /** @description Id of the run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QuestionRunOutcomes"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    listQuestionSetVersions: {
         parameters: {
             query?: {
                 /** @description Number of the page, from 0. */
