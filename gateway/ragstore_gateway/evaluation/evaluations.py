@@ -85,7 +85,7 @@ class Evaluations:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Execute runs; at the end, those in progress are interrupted."""
+        """Execute runs. At the end, runs in progress are interrupted."""
         try:
             yield
         finally:

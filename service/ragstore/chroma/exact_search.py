@@ -41,7 +41,7 @@ and metadata of the results took 4 to 5 ms more, for 8 to 150 matches with texts
 (Chroma 1.5.9 as a server, collections of 500 to 10,000 documents)."""
 
 UNKNOWN_CHARACTERS: Final = 5_000
-"""Expected length of a text before texts of the collection were read: those of 20 matches are read with embeddings."""
+"""Expected length of a text before any text of the collection was read. Up to 20 texts are read then."""
 
 MAX_COLLECTIONS: Final = 2_000
 """Maximum number of collections whose lengths of texts are remembered."""

@@ -1,4 +1,4 @@
-"""Which places of a ranking have expected passages, and the comparison of two runs."""
+"""The places of expected passages in a ranking, and the comparison of two runs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Searches:
 
 
 class Gateway:
-    """What a process of a gateway has for runs."""
+    """The parts of a gateway that runs need, in one process."""
 
     def __init__(self, database: Database, owner: str) -> None:
         self.bases = Configurations(database, "rags", KnowledgeBase)
