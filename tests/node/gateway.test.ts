@@ -254,7 +254,7 @@ describe("the gateway", () => {
   });
 
   test("its media types are the media types of the Python client", () => {
-    assert.deepEqual(MEDIA_TYPES, JSON.parse(process.env["RAGSTORE_TEST_MEDIA_TYPES"] ?? ""));
+    assert.deepEqual(MEDIA_TYPES, JSON.parse(process.env.RAGSTORE_TEST_MEDIA_TYPES ?? ""));
   });
 
   test("a call without a method is sent with request", async () => {

@@ -104,7 +104,7 @@ class Knowledge:
             async with self.database.session() as session:
                 session.add(_document(document, base.id, f"{name}-{revision}", revision if visible else None))
                 if visible:
-                    chunk = IndexedChunk(records[-1].id, list(words(text)))
+                    chunk = IndexedChunk(records[-1].id, tuple(words(text)))
                     await put_keywords(session, active.id, {document: [chunk]})
         await store.write(records)
 

@@ -43,12 +43,12 @@ def _indexed(claimed: ClaimedDocument, spans: Sequence[ChunkSpan], chunking: Chu
     extracted = claimed.text
     if chunking.with_headings:
         return [
-            IndexedChunk(chunk_id(claimed.row, index), list(words(embedded_text(extracted, span, chunking))))
+            IndexedChunk(chunk_id(claimed.row, index), tuple(words(embedded_text(extracted, span, chunking))))
             for index, span in enumerate(spans)
         ]
     title = list(words(extracted.title))
     return [
-        IndexedChunk(chunk_id(claimed.row, index), [*title, *_words(extracted, span)])
+        IndexedChunk(chunk_id(claimed.row, index), (*title, *_words(extracted, span)))
         for index, span in enumerate(spans)
     ]
 

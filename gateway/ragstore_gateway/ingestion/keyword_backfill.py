@@ -109,5 +109,5 @@ class KeywordBackfill:
 def _indexed(passage: Passage) -> IndexedChunk:
     heading = str(passage.metadata.get("section_heading", ""))
     return IndexedChunk(
-        passage.id, list(words(passage.text if heading in passage.text else f"{heading} {passage.text}"))
+        passage.id, tuple(words(passage.text if heading in passage.text else f"{heading} {passage.text}"))
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
+from msgspec import Struct
 from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -39,16 +39,19 @@ MAX_LOOKED_UP: Final = 200
 """Maximum number of different words of a question whose frequencies are read: the last ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedChunk:
+class IndexedChunk(Struct, frozen=True, gc=False):
     """A chunk to be indexed.
+
+    The garbage collector does not visit it. With 20,000 chunks of one document, whose words were lists, a full
+    collection stopped the event loop for 150 ms.
 
     Attributes:
         id: its id in the vector collection.
+        words: the words of its text, in a tuple, which the collector stops visiting, too.
     """
 
     id: str
-    words: Sequence[str]
+    words: tuple[str, ...]
 
 
 async def put_keywords(

@@ -72,7 +72,7 @@ class Chunk(Struct, frozen=True):
         return ChunkSpan(*given, self.last_page)
 
 
-class ChunkSpan(Struct, frozen=True, array_like=True):
+class ChunkSpan(Struct, frozen=True, array_like=True, gc=False):
     """A chunk without its text; see `Chunk`. A gateway reads chunks that an earlier version has recorded."""
 
     start: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from ragstore_gateway.keywords.keyword_index import (
 )
 from ragstore_gateway.keywords.tables import KeywordChunkRow, KeywordIndexRow
 from ragstore_gateway.keywords.words import words
+from ragstore_gateway.splitting.chunk import ChunkSpan
 
 COLLECTION: Final = "kb_docs"
 TEXTS: Final = {
@@ -65,7 +67,7 @@ async def put(database: Database, texts: Mapping[str, str], collection: str = CO
     """Index chunks, whose document is the first character of their id."""
     async with database.session() as session:
         for document in sorted({id[0] for id in texts}):
-            own = [IndexedChunk(id, list(words(text))) for id, text in texts.items() if id[0] == document]
+            own = [IndexedChunk(id, tuple(words(text))) for id, text in texts.items() if id[0] == document]
             await put_keywords(session, collection, {document: own})
 
 
@@ -86,6 +88,12 @@ def bm25(texts: Mapping[str, str], question: str) -> dict[str, float]:
             times = chunk.count(word)
             scores[id] += weight * times * 2.2 / (times + 1.2 * (0.25 + 0.75 * len(chunk) / mean))
     return scores
+
+
+def test_the_garbage_collector_does_not_visit_the_chunks_of_a_large_document() -> None:
+    chunks = [IndexedChunk(str(number), tuple(words(text))) for number, text in enumerate(TEXTS.values())]
+    spans = [ChunkSpan(0, 1, 1, None, "", {})]
+    assert not any(gc.is_tracked(each) for each in [*chunks, *spans])
 
 
 @pytest.mark.parametrize(
@@ -167,8 +175,8 @@ async def test_an_index_that_is_dropped_leaves_nothing(database: Database) -> No
 async def test_a_transaction_that_is_rolled_back_changes_nothing(database: Database) -> None:
     await put(database, {"a1": "kettle"})
     async with database.session() as session:
-        await put_keywords(session, COLLECTION, {"a": [IndexedChunk("a2", ["teapot"])]})
-        await put_keywords(session, "kb_other", {"x": [IndexedChunk("x1", ["teapot"])]})
+        await put_keywords(session, COLLECTION, {"a": [IndexedChunk("a2", ("teapot",))]})
+        await put_keywords(session, "kb_other", {"x": [IndexedChunk("x1", ("teapot",))]})
         await session.rollback()
     assert set(await search(database, "kettle teapot")) == {"a1"}
     assert await search(database, "teapot", collection="kb_other") == {}
