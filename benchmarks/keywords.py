@@ -58,7 +58,9 @@ class Corpus:
     def chunks(self, count: int, seed: int) -> list[IndexedChunk]:
         """Chunks, always the same ones for a seed."""
         drawn = random.Random(seed).choices(self._words, self._weights, k=count * WORDS)  # noqa: S311 - a sample
-        return [IndexedChunk(str(uuid4()), drawn[start : start + WORDS]) for start in range(0, len(drawn), WORDS)]
+        return [
+            IndexedChunk(str(uuid4()), tuple(drawn[start : start + WORDS])) for start in range(0, len(drawn), WORDS)
+        ]
 
 
 async def add_collection(database: Database, id: str) -> None:

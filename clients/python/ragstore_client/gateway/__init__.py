@@ -1,4 +1,4 @@
-"""A typed client of ragstore-gateway: knowledge bases, documents, search, assistants.
+"""A typed client of ragstore-gateway: knowledge bases, documents, search, assistants, question sets.
 
     GatewayClient, AsyncGatewayClient              the calls of the gateway's contract, with structs
     KnowledgeBase, Source, Assistant, Task         configurations
@@ -57,6 +57,16 @@ if TYPE_CHECKING:
         KnowledgeBaseHit,
         TextHeading,
         TextPage,
+    )
+    from ragstore_client.gateway._questions import (
+        AcceptedQuestionRun,
+        CutoffFigures,
+        ExpectedPassage,
+        QuestionOutcome,
+        QuestionRun,
+        QuestionSet,
+        RunFigures,
+        SetQuestion,
     )
     from ragstore_client.gateway._reports import (
         DocumentFailed,
@@ -119,6 +129,16 @@ _LAZY = {
         "TextHeading",
         "TextPage",
     ),
+    "ragstore_client.gateway._questions": (
+        "AcceptedQuestionRun",
+        "CutoffFigures",
+        "ExpectedPassage",
+        "QuestionOutcome",
+        "QuestionRun",
+        "QuestionSet",
+        "RunFigures",
+        "SetQuestion",
+    ),
     "ragstore_client.gateway._reports": (
         "DocumentFailed",
         "DocumentProgress",
@@ -138,6 +158,7 @@ _MODULES = {name: module for module, names in _LAZY.items() for name in names}
 
 __all__ = [
     "MEDIA_TYPES",
+    "AcceptedQuestionRun",
     "AcceptedRun",
     "Access",
     "AccessLimits",
@@ -149,6 +170,7 @@ __all__ = [
     "ConfigurationVersion",
     "Configurations",
     "Content",
+    "CutoffFigures",
     "Descriptor",
     "DocumentEntry",
     "DocumentFailed",
@@ -156,6 +178,7 @@ __all__ = [
     "DocumentProgress",
     "DocumentText",
     "DocumentsReport",
+    "ExpectedPassage",
     "FileDocument",
     "GatewayClient",
     "GatewayRights",
@@ -169,8 +192,13 @@ __all__ = [
     "KnowledgeBaseReference",
     "NewContent",
     "PageDocument",
+    "QuestionOutcome",
+    "QuestionRun",
+    "QuestionSet",
     "RagDefaults",
     "Rerank",
+    "RunFigures",
+    "SetQuestion",
     "Source",
     "SourceFile",
     "SourceRun",

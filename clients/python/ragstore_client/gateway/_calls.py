@@ -18,9 +18,10 @@ from ragstore_client._responses import json_decoder
 from ragstore_client._types import Metadata, Where
 from ragstore_client.gateway import _models as models
 from ragstore_client.gateway._configurations import Assistant, Descriptor, KnowledgeBase, Stored, VersionList
+from ragstore_client.gateway._questions import QuestionSet
 
 T = TypeVar("T")
-ConfigurationT = TypeVar("ConfigurationT", KnowledgeBase, Assistant)
+ConfigurationT = TypeVar("ConfigurationT", KnowledgeBase, Assistant, QuestionSet)
 
 NDJSON = "application/x-ndjson"
 MAX_STATES = 100
@@ -56,6 +57,7 @@ class Kind(Generic[ConfigurationT]):
 
 BASES = Kind("/ragstore/rags", KnowledgeBase)
 ASSISTANTS = Kind("/ragstore/assistants", Assistant)
+QUESTION_SETS = Kind("/ragstore/questions", QuestionSet)
 
 
 def list_descriptors(
@@ -103,11 +105,11 @@ def list_versions(kind: Kind[ConfigurationT], id: str, *, index: int | None, lim
     return Call("GET", f"{kind.path}/{path_segment(id)}/versions", json_decoder(VersionList), params=params)
 
 
-def fields_of(configuration: KnowledgeBase | Assistant | Mapping[str, Any]) -> dict[str, Any]:
+def fields_of(configuration: KnowledgeBase | Assistant | QuestionSet | Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a configuration that are given, as JSON."""
     if isinstance(configuration, Mapping):
         fields = to_builtins(configuration)
-    elif isinstance(configuration, KnowledgeBase | Assistant):
+    elif isinstance(configuration, KnowledgeBase | Assistant | QuestionSet):
         fields = to_builtins(msgspec.to_builtins(configuration))
     else:
         raise InvalidInput(f"a configuration is a struct or a mapping, not {type(configuration).__name__}")

@@ -20,9 +20,11 @@ from ragstore_client.gateway import _calls as calls
 from ragstore_client.gateway._async.configurations import AsyncConfigurations
 from ragstore_client.gateway._async.documents import DocumentCalls
 from ragstore_client.gateway._async.ingest_calls import IngestCalls
+from ragstore_client.gateway._async.questions import QuestionRunCalls
 from ragstore_client.gateway._async.sources import SourceCalls
 from ragstore_client.gateway._configurations import Assistant, KnowledgeBase
 from ragstore_client.gateway._models import Access
+from ragstore_client.gateway._questions import QuestionSet
 
 if TYPE_CHECKING:
     from ragstore_client._httpx import AsyncHttpClient
@@ -32,7 +34,7 @@ T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8090"
 
 
-class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls):
+class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls, QuestionRunCalls):
     """A typed client of a ragstore-gateway, for asyncio. Tasks of one event loop may share it.
 
     Every call raises the errors of `ragstore_client`: `ProblemError` (`NotFound`, `Conflict`, ...) with its stable
@@ -90,6 +92,11 @@ class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls):
     def assistants(self) -> AsyncConfigurations[Assistant]:
         """The assistants, each of which is a model `rag/NAME` of the chat API."""
         return AsyncConfigurations(self, calls.ASSISTANTS)
+
+    @property
+    def question_sets(self) -> AsyncConfigurations[QuestionSet]:
+        """The question sets, each of which measures the searches of a base."""
+        return AsyncConfigurations(self, calls.QUESTION_SETS)
 
     def __repr__(self) -> str:
         """The class and the URL."""

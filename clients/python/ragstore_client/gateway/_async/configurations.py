@@ -1,4 +1,4 @@
-"""The calls of a kind of configuration: knowledge bases, or assistants."""
+"""The calls of a kind of configuration: knowledge bases, assistants, or question sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragstore_client.gateway._configurations import Descriptor, Stored, VersionL
 
 
 class AsyncConfigurations(Generic[ConfigurationT]):
-    """The configurations of one kind: `client.bases` and `client.assistants`.
+    """The configurations of one kind: `client.bases`, `client.assistants` and `client.question_sets`.
 
     Args:
         sender: sends the calls.

@@ -20,9 +20,11 @@ from ragstore_client._sync.transport import Transport
 from ragstore_client.gateway import _calls as calls
 from ragstore_client.gateway._configurations import Assistant, KnowledgeBase
 from ragstore_client.gateway._models import Access
+from ragstore_client.gateway._questions import QuestionSet
 from ragstore_client.gateway._sync.configurations import Configurations
 from ragstore_client.gateway._sync.documents import DocumentCalls
 from ragstore_client.gateway._sync.ingest_calls import IngestCalls
+from ragstore_client.gateway._sync.questions import QuestionRunCalls
 from ragstore_client.gateway._sync.sources import SourceCalls
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ T = TypeVar("T")
 DEFAULT_URL = "http://127.0.0.1:8090"
 
 
-class GatewayClient(DocumentCalls, IngestCalls, SourceCalls):
+class GatewayClient(DocumentCalls, IngestCalls, SourceCalls, QuestionRunCalls):
     """A typed client of a ragstore-gateway. Threads may share it.
 
     Every call raises the errors of `ragstore_client`: `ProblemError` (`NotFound`, `Conflict`, ...) with its stable
@@ -91,6 +93,11 @@ class GatewayClient(DocumentCalls, IngestCalls, SourceCalls):
     def assistants(self) -> Configurations[Assistant]:
         """The assistants, each of which is a model `rag/NAME` of the chat API."""
         return Configurations(self, calls.ASSISTANTS)
+
+    @property
+    def question_sets(self) -> Configurations[QuestionSet]:
+        """The question sets, each of which measures the searches of a base."""
+        return Configurations(self, calls.QUESTION_SETS)
 
     def __repr__(self) -> str:
         """The class and the URL."""

@@ -1,5 +1,5 @@
 # Generated from _async/configurations.py by scripts/generate_sync_client.py: do not edit.
-"""The calls of a kind of configuration: knowledge bases, or assistants."""
+"""The calls of a kind of configuration: knowledge bases, assistants, or question sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ragstore_client.gateway._configurations import Descriptor, Stored, VersionL
 
 
 class Configurations(Generic[ConfigurationT]):
-    """The configurations of one kind: `client.bases` and `client.assistants`.
+    """The configurations of one kind: `client.bases`, `client.assistants` and `client.question_sets`.
 
     Args:
         sender: sends the calls.

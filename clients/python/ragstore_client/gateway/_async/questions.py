@@ -1,0 +1,119 @@
+"""The calls of `AsyncGatewayClient` about runs of question sets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TypeAlias, Unpack
+
+from ragstore_client._async.base import CallSender
+from ragstore_client._async.runtime import sleep
+from ragstore_client._options import CallOptions
+from ragstore_client.gateway import _question_calls as calls
+from ragstore_client.gateway import _questions as models
+from ragstore_client.gateway._async.sources import POLL_SECONDS, RETRY_SECONDS
+from ragstore_client.gateway._calls import id_of
+from ragstore_client.gateway._configurations import Descriptor, Stored
+
+SetLike: TypeAlias = str | Stored[models.QuestionSet] | Descriptor
+
+
+class QuestionRunCalls(CallSender):
+    """Run question sets, which `client.question_sets` creates and changes."""
+
+    async def run_question_set(self, question_set: SetLike, **options: Unpack[CallOptions]) -> models.QuestionRun:
+        """Run a question set, and wait until the run has ended.
+
+        Args:
+            question_set: its id, or what another call returned.
+            **options: see `CallOptions`.
+
+        Returns:
+            The run with the outcomes. Only a `completed` one has figures.
+
+        Raises:
+            Conflict: a run of the set is running, or no question has an expected passage.
+            NotFound: there is no such set.
+        """
+        started = await self.start_question_run(question_set, **options)
+        return await self.wait_for_question_run(question_set, started.run_id, **options)
+
+    async def start_question_run(
+        self, question_set: SetLike, **options: Unpack[CallOptions]
+    ) -> models.AcceptedQuestionRun:
+        """Start a run of a question set.
+
+        Args:
+            question_set: its id, or what another call returned.
+            **options: see `CallOptions`.
+
+        Raises:
+            Conflict: a run of the set is running, or no question has an expected passage.
+            NotFound: there is no such set.
+        """
+        return await self._send(calls.run_question_set(id_of(question_set)), options)
+
+    async def wait_for_question_run(
+        self,
+        question_set: SetLike,
+        run_id: str,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        **options: Unpack[CallOptions],
+    ) -> models.QuestionRun:
+        """Wait until a run has ended.
+
+        Args:
+            question_set: its id, or what another call returned.
+            run_id: the run.
+            retry_seconds: how long a request is retried while the gateway is away.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: there is no such run.
+        """
+        client = self._lasting(retry_seconds, options)
+        polls = 0
+        while True:
+            run = await client._send(calls.get_question_run(id_of(question_set), run_id))
+            if run.has_ended:
+                return run
+            await sleep(POLL_SECONDS[min(polls, len(POLL_SECONDS) - 1)])
+            polls += 1
+
+    async def get_question_run(
+        self, question_set: SetLike, run_id: str, **options: Unpack[CallOptions]
+    ) -> models.QuestionRun:
+        """Get a run, with the outcome of each question.
+
+        Args:
+            question_set: its id, or what another call returned.
+            run_id: the run.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return await self._send(calls.get_question_run(id_of(question_set), run_id), options)
+
+    async def iter_question_runs(
+        self, question_set: SetLike, *, page_size: int = 100, **options: Unpack[CallOptions]
+    ) -> AsyncIterator[models.QuestionRun]:
+        """Iterate over the runs of a question set, newest first, without outcomes.
+
+        Args:
+            question_set: its id, or what another call returned.
+            page_size: number of runs per request.
+            **options: see `CallOptions`.
+
+        Yields:
+            Each run that is kept.
+        """
+        index = 0
+        while True:
+            call = calls.list_question_runs(id_of(question_set), index=index, limit=page_size)
+            page = await self._send(call, options)
+            for run in page.runs:
+                yield run
+            if len(page.runs) < page_size:
+                return
+            index += 1

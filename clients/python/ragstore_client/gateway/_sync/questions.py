@@ -1,0 +1,117 @@
+# Generated from _async/questions.py by scripts/generate_sync_client.py: do not edit.
+"""The calls of `GatewayClient` about runs of question sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias, Unpack
+
+from ragstore_client._options import CallOptions
+from ragstore_client._sync.base import CallSender
+from ragstore_client._sync.runtime import sleep
+from ragstore_client.gateway import _question_calls as calls
+from ragstore_client.gateway import _questions as models
+from ragstore_client.gateway._calls import id_of
+from ragstore_client.gateway._configurations import Descriptor, Stored
+from ragstore_client.gateway._sync.sources import POLL_SECONDS, RETRY_SECONDS
+
+SetLike: TypeAlias = str | Stored[models.QuestionSet] | Descriptor
+
+
+class QuestionRunCalls(CallSender):
+    """Run question sets, which `client.question_sets` creates and changes."""
+
+    def run_question_set(self, question_set: SetLike, **options: Unpack[CallOptions]) -> models.QuestionRun:
+        """Run a question set, and wait until the run has ended.
+
+        Args:
+            question_set: its id, or what another call returned.
+            **options: see `CallOptions`.
+
+        Returns:
+            The run with the outcomes. Only a `completed` one has figures.
+
+        Raises:
+            Conflict: a run of the set is running, or no question has an expected passage.
+            NotFound: there is no such set.
+        """
+        started = self.start_question_run(question_set, **options)
+        return self.wait_for_question_run(question_set, started.run_id, **options)
+
+    def start_question_run(self, question_set: SetLike, **options: Unpack[CallOptions]) -> models.AcceptedQuestionRun:
+        """Start a run of a question set.
+
+        Args:
+            question_set: its id, or what another call returned.
+            **options: see `CallOptions`.
+
+        Raises:
+            Conflict: a run of the set is running, or no question has an expected passage.
+            NotFound: there is no such set.
+        """
+        return self._send(calls.run_question_set(id_of(question_set)), options)
+
+    def wait_for_question_run(
+        self,
+        question_set: SetLike,
+        run_id: str,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
+        **options: Unpack[CallOptions],
+    ) -> models.QuestionRun:
+        """Wait until a run has ended.
+
+        Args:
+            question_set: its id, or what another call returned.
+            run_id: the run.
+            retry_seconds: how long a request is retried while the gateway is away.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: there is no such run.
+        """
+        client = self._lasting(retry_seconds, options)
+        polls = 0
+        while True:
+            run = client._send(calls.get_question_run(id_of(question_set), run_id))
+            if run.has_ended:
+                return run
+            sleep(POLL_SECONDS[min(polls, len(POLL_SECONDS) - 1)])
+            polls += 1
+
+    def get_question_run(
+        self, question_set: SetLike, run_id: str, **options: Unpack[CallOptions]
+    ) -> models.QuestionRun:
+        """Get a run, with the outcome of each question.
+
+        Args:
+            question_set: its id, or what another call returned.
+            run_id: the run.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        return self._send(calls.get_question_run(id_of(question_set), run_id), options)
+
+    def iter_question_runs(
+        self, question_set: SetLike, *, page_size: int = 100, **options: Unpack[CallOptions]
+    ) -> Iterator[models.QuestionRun]:
+        """Iterate over the runs of a question set, newest first, without outcomes.
+
+        Args:
+            question_set: its id, or what another call returned.
+            page_size: number of runs per request.
+            **options: see `CallOptions`.
+
+        Yields:
+            Each run that is kept.
+        """
+        index = 0
+        while True:
+            call = calls.list_question_runs(id_of(question_set), index=index, limit=page_size)
+            page = self._send(call, options)
+            yield from page.runs
+            if len(page.runs) < page_size:
+                return
+            index += 1
