@@ -19,7 +19,6 @@ from ragstore_gateway.errors import QuestionRunNotFound, QuestionSetRunning
 from ragstore_gateway.evaluation.figures import RunFigures, StoredOutcome
 from ragstore_gateway.evaluation.tables import REASON_LENGTH, QuestionRunRow
 from ragstore_gateway.ingestion.leases import Leases
-from ragstore_gateway.ingestion.tables import ExecutorRow
 
 QuestionRunState: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
 
@@ -209,8 +208,7 @@ class QuestionRuns:
     async def _is_executed(self, session: AsyncSession, row: QuestionRunRow) -> bool:
         if row.owner == self._leases.owner:
             return row.id in self.executed
-        living = (await self._leases.living(session)).where(ExecutorRow.id == row.owner)
-        return (await session.execute(living)).first() is not None
+        return await self._leases.is_living(session, row.owner)
 
 
 def outcomes_of(row: QuestionRunRow) -> list[StoredOutcome]:

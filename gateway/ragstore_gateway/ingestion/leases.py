@@ -96,6 +96,15 @@ class Leases:
         """
         return sa.select(ExecutorRow.id).where(ExecutorRow.lease_until >= await database_now(session))
 
+    async def is_living(self, session: AsyncSession, owner: str) -> bool:
+        """Whether the lease of a process is valid.
+
+        Args:
+            session: the transaction.
+            owner: the id of the process.
+        """
+        return await session.scalar((await self.living(session)).where(ExecutorRow.id == owner)) is not None
+
     async def end_expired(self) -> list[str]:
         """Remove the expired leases of other processes. Their ingestions and runs have no living owner then.
 

@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, SourceRunEnded, SourceRunning, SourceRunNotFound
 from ragstore_gateway.ingestion.leases import Leases
-from ragstore_gateway.ingestion.tables import ExecutorRow
 from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.sources import metrics
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
@@ -159,8 +158,7 @@ class Runs:
         running = await session.scalar(_running(base_id, source).with_for_update())
         if running is None:
             return
-        living = (await self._leases.living(session)).where(ExecutorRow.id == running.owner)
-        if running.id in self.executed or (await session.execute(living)).first() is not None:
+        if running.id in self.executed or await self._leases.is_living(session, running.owner):
             raise _conflict(base_id, source, running.id)
         await end_run(session, running, INTERRUPTED, LEASE_EXPIRED)
         await session.flush()

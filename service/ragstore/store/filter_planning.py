@@ -91,7 +91,7 @@ MAX_SHARED_READS: Final = 4
 SMALL_COLLECTION_VALUES: Final = 6_144
 """Maximum numbers of the embeddings of a collection that is searched exactly without a filter: 16 documents with
 embeddings of 384. With these, both ways take 1.5 to 2 ms; with 50, Chroma takes 1.8 ms and reading them 4.2 ms. So few
-matches of a filter are read by one call, with their texts."""
+matches of a filter are read by one call with their texts, unless these are long."""
 
 MAX_SMALL_COLLECTION: Final = 32
 """Maximum number of documents of such a collection, whatever their dimension."""

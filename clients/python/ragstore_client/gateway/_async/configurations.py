@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Generic, Unpack
 
 from ragstore_client._async.base import CallSender
+from ragstore_client._call import Call
 from ragstore_client._exceptions import NotFound
 from ragstore_client._options import CallOptions
 from ragstore_client.gateway import _calls as calls
+from ragstore_client.gateway._async.runs import iter_pages
 from ragstore_client.gateway._calls import ConfigurationT, Kind, id_of
 from ragstore_client.gateway._configurations import Descriptor, Stored, VersionList
 
@@ -38,7 +40,7 @@ class AsyncConfigurations(Generic[ConfigurationT]):
         call = calls.list_descriptors(self._kind, part=part, index=index, limit=limit)
         return await self._sender._send(call, options)
 
-    async def iter(
+    def iter(
         self, part: str = "", *, page_size: int = 200, **options: Unpack[CallOptions]
     ) -> AsyncIterator[Descriptor]:
         """Iterate over the configurations, newest first.
@@ -48,17 +50,14 @@ class AsyncConfigurations(Generic[ConfigurationT]):
             page_size: number of configurations per request.
             **options: see `CallOptions`.
 
-        Yields:
-            Each configuration. Configurations that are created or deleted during the iteration may shift the pages.
+        Returns:
+            An iterator. Configurations that are created or deleted during the iteration may shift the pages.
         """
-        index = 0
-        while True:
-            page = await self.page(part, index=index, limit=page_size, **options)
-            for descriptor in page:
-                yield descriptor
-            if len(page) < page_size:
-                return
-            index += 1
+
+        def call(index: int) -> Call[list[Descriptor]]:
+            return calls.list_descriptors(self._kind, part=part, index=index, limit=page_size)
+
+        return iter_pages(self._sender, call, lambda page: page, page_size, options)
 
     async def find(
         self, name: str, *, version: int | None = None, **options: Unpack[CallOptions]

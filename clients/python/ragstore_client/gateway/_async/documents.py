@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Unpack
 
 from ragstore_client._async.base import CallSender
+from ragstore_client._call import Call
 from ragstore_client._options import CallOptions
 from ragstore_client._types import Where
 from ragstore_client.gateway import _calls as calls
 from ragstore_client.gateway import _models as models
+from ragstore_client.gateway._async.runs import iter_pages
 from ragstore_client.gateway._calls import BaseLike, id_of
 
 
@@ -42,7 +44,7 @@ class DocumentCalls(CallSender):
         call = calls.list_documents(id_of(base), part=part, status=status, index=index, limit=limit)
         return await self._send(call, options)
 
-    async def iter_documents(
+    def iter_documents(
         self,
         base: BaseLike,
         part: str = "",
@@ -60,17 +62,14 @@ class DocumentCalls(CallSender):
             page_size: number of documents per request.
             **options: see `CallOptions`.
 
-        Yields:
-            Each document. Documents that are written or deleted during the iteration may shift the pages.
+        Returns:
+            An iterator. Documents that are written or deleted during the iteration may shift the pages.
         """
-        index = 0
-        while True:
-            page = await self.list_documents(base, part, status=status, index=index, limit=page_size, **options)
-            for document in page.documents:
-                yield document
-            if len(page.documents) < page_size:
-                return
-            index += 1
+
+        def call(index: int) -> Call[models.DocumentList]:
+            return calls.list_documents(id_of(base), part=part, status=status, index=index, limit=page_size)
+
+        return iter_pages(self, call, lambda page: page.documents, page_size, options)
 
     async def get_document(self, base: BaseLike, name: str, **options: Unpack[CallOptions]) -> models.DocumentEntry:
         """Get a document.

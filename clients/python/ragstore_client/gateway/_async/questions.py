@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from typing import TypeAlias, Unpack
 
 from ragstore_client._async.base import CallSender
-from ragstore_client._async.runtime import sleep
+from ragstore_client._call import Call
 from ragstore_client._options import CallOptions
 from ragstore_client.gateway import _question_calls as calls
 from ragstore_client.gateway import _questions as models
-from ragstore_client.gateway._async.sources import POLL_SECONDS, RETRY_SECONDS
+from ragstore_client.gateway._async.runs import RETRY_SECONDS, iter_pages, until_ended
 from ragstore_client.gateway._calls import id_of
 from ragstore_client.gateway._configurations import Descriptor, Stored
 
@@ -71,14 +71,8 @@ class QuestionRunCalls(CallSender):
         Raises:
             NotFound: there is no such run.
         """
-        client = self._lasting(retry_seconds, options)
-        polls = 0
-        while True:
-            run = await client._send(calls.get_question_run(id_of(question_set), run_id))
-            if run.has_ended:
-                return run
-            await sleep(POLL_SECONDS[min(polls, len(POLL_SECONDS) - 1)])
-            polls += 1
+        call = calls.get_question_run(id_of(question_set), run_id)
+        return await until_ended(self._lasting(retry_seconds, options), call)
 
     async def get_question_run(
         self, question_set: SetLike, run_id: str, **options: Unpack[CallOptions]
@@ -95,7 +89,7 @@ class QuestionRunCalls(CallSender):
         """
         return await self._send(calls.get_question_run(id_of(question_set), run_id), options)
 
-    async def iter_question_runs(
+    def iter_question_runs(
         self, question_set: SetLike, *, page_size: int = 100, **options: Unpack[CallOptions]
     ) -> AsyncIterator[models.QuestionRun]:
         """Iterate over the runs of a question set, newest first, without outcomes.
@@ -105,15 +99,11 @@ class QuestionRunCalls(CallSender):
             page_size: number of runs per request.
             **options: see `CallOptions`.
 
-        Yields:
-            Each run that is kept.
+        Returns:
+            An iterator over the runs that are kept.
         """
-        index = 0
-        while True:
-            call = calls.list_question_runs(id_of(question_set), index=index, limit=page_size)
-            page = await self._send(call, options)
-            for run in page.runs:
-                yield run
-            if len(page.runs) < page_size:
-                return
-            index += 1
+
+        def call(index: int) -> Call[models.QuestionRunList]:
+            return calls.list_question_runs(id_of(question_set), index=index, limit=page_size)
+
+        return iter_pages(self, call, lambda page: page.runs, page_size, options)

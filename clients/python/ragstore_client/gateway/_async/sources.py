@@ -6,16 +6,14 @@ from collections.abc import AsyncIterator, Callable
 from typing import Unpack
 
 from ragstore_client._async.base import CallSender
-from ragstore_client._async.runtime import in_thread, sleep
+from ragstore_client._async.runtime import in_thread
+from ragstore_client._call import Call
 from ragstore_client._options import CallOptions
 from ragstore_client.gateway import _source_calls as calls
 from ragstore_client.gateway import _sources as models
+from ragstore_client.gateway._async.runs import RETRY_SECONDS, iter_pages, until_ended
 from ragstore_client.gateway._calls import BaseLike, id_of
 from ragstore_client.gateway._contents import Content
-
-RETRY_SECONDS = 60.0
-POLL_SECONDS = (0.1, 0.2, 0.5, 1.0)
-"""Waits between two requests for the state of a run. The last one repeats."""
 
 
 class SourceCalls(CallSender):
@@ -84,16 +82,8 @@ class SourceCalls(CallSender):
         Raises:
             NotFound: there is no such run.
         """
-        client = self._lasting(retry_seconds, options)
-        polls = 0
-        while True:
-            run = await client._send(calls.get_run(id_of(base), source, run_id))
-            if progress is not None:
-                progress(run)
-            if run.has_ended:
-                return run
-            await sleep(POLL_SECONDS[min(polls, len(POLL_SECONDS) - 1)])
-            polls += 1
+        call = calls.get_run(id_of(base), source, run_id)
+        return await until_ended(self._lasting(retry_seconds, options), call, progress)
 
     async def get_run(
         self, base: BaseLike, source: str, run_id: str, **options: Unpack[CallOptions]
@@ -111,7 +101,7 @@ class SourceCalls(CallSender):
         """
         return await self._send(calls.get_run(id_of(base), source, run_id), options)
 
-    async def iter_runs(
+    def iter_runs(
         self, base: BaseLike, source: str, *, page_size: int = 100, **options: Unpack[CallOptions]
     ) -> AsyncIterator[models.SourceRun]:
         """Iterate over the runs of a source, newest first.
@@ -122,18 +112,14 @@ class SourceCalls(CallSender):
             page_size: number of runs per request.
             **options: see `CallOptions`.
 
-        Yields:
-            Each run that is kept.
+        Returns:
+            An iterator over the runs that are kept.
         """
-        index = 0
-        while True:
-            call = calls.list_runs(id_of(base), source, index=index, limit=page_size)
-            page = await self._send(call, options)
-            for run in page.runs:
-                yield run
-            if len(page.runs) < page_size:
-                return
-            index += 1
+
+        def call(index: int) -> Call[models.SourceRunList]:
+            return calls.list_runs(id_of(base), source, index=index, limit=page_size)
+
+        return iter_pages(self, call, lambda page: page.runs, page_size, options)
 
     async def cancel_run(self, base: BaseLike, source: str, run_id: str, **options: Unpack[CallOptions]) -> None:
         """Cancel a run. Pages and files that it has ingested stay.
@@ -185,7 +171,7 @@ class SourceCalls(CallSender):
         call = calls.upload_file(id_of(base), source, file.name, file.media_type, content)
         return (await self._send(call, options)).stored[0]
 
-    async def iter_files(
+    def iter_files(
         self, base: BaseLike, source: str, *, page_size: int = 200, **options: Unpack[CallOptions]
     ) -> AsyncIterator[models.SourceFile]:
         """Iterate over the files of a source, by name.
@@ -196,18 +182,14 @@ class SourceCalls(CallSender):
             page_size: number of files per request.
             **options: see `CallOptions`.
 
-        Yields:
-            Each file.
+        Returns:
+            An iterator over the files.
         """
-        index = 0
-        while True:
-            call = calls.list_files(id_of(base), source, index=index, limit=page_size)
-            page = await self._send(call, options)
-            for file in page.files:
-                yield file
-            if len(page.files) < page_size:
-                return
-            index += 1
+
+        def call(index: int) -> Call[models.SourceFileList]:
+            return calls.list_files(id_of(base), source, index=index, limit=page_size)
+
+        return iter_pages(self, call, lambda page: page.files, page_size, options)
 
     async def delete_file(self, base: BaseLike, source: str, name: str, **options: Unpack[CallOptions]) -> None:
         """Delete a file of a source.

@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, Unpack
 
+from ragstore_client._call import Call
 from ragstore_client._exceptions import NotFound
 from ragstore_client._options import CallOptions
 from ragstore_client._sync.base import CallSender
 from ragstore_client.gateway import _calls as calls
 from ragstore_client.gateway._calls import ConfigurationT, Kind, id_of
 from ragstore_client.gateway._configurations import Descriptor, Stored, VersionList
+from ragstore_client.gateway._sync.runs import iter_pages
 
 
 class Configurations(Generic[ConfigurationT]):
@@ -47,16 +49,14 @@ class Configurations(Generic[ConfigurationT]):
             page_size: number of configurations per request.
             **options: see `CallOptions`.
 
-        Yields:
-            Each configuration. Configurations that are created or deleted during the iteration may shift the pages.
+        Returns:
+            An iterator. Configurations that are created or deleted during the iteration may shift the pages.
         """
-        index = 0
-        while True:
-            page = self.page(part, index=index, limit=page_size, **options)
-            yield from page
-            if len(page) < page_size:
-                return
-            index += 1
+
+        def call(index: int) -> Call[list[Descriptor]]:
+            return calls.list_descriptors(self._kind, part=part, index=index, limit=page_size)
+
+        return iter_pages(self._sender, call, lambda page: page, page_size, options)
 
     def find(self, name: str, *, version: int | None = None, **options: Unpack[CallOptions]) -> Stored[ConfigurationT]:
         """Find a configuration by its name, or by its id.

@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias, Unpack
 
+from ragstore_client._call import Call
 from ragstore_client._options import CallOptions
 from ragstore_client._sync.base import CallSender
-from ragstore_client._sync.runtime import sleep
 from ragstore_client.gateway import _question_calls as calls
 from ragstore_client.gateway import _questions as models
 from ragstore_client.gateway._calls import id_of
 from ragstore_client.gateway._configurations import Descriptor, Stored
-from ragstore_client.gateway._sync.sources import POLL_SECONDS, RETRY_SECONDS
+from ragstore_client.gateway._sync.runs import RETRY_SECONDS, iter_pages, until_ended
 
 SetLike: TypeAlias = str | Stored[models.QuestionSet] | Descriptor
 
@@ -70,14 +70,8 @@ class QuestionRunCalls(CallSender):
         Raises:
             NotFound: there is no such run.
         """
-        client = self._lasting(retry_seconds, options)
-        polls = 0
-        while True:
-            run = client._send(calls.get_question_run(id_of(question_set), run_id))
-            if run.has_ended:
-                return run
-            sleep(POLL_SECONDS[min(polls, len(POLL_SECONDS) - 1)])
-            polls += 1
+        call = calls.get_question_run(id_of(question_set), run_id)
+        return until_ended(self._lasting(retry_seconds, options), call)
 
     def get_question_run(
         self, question_set: SetLike, run_id: str, **options: Unpack[CallOptions]
@@ -104,14 +98,11 @@ class QuestionRunCalls(CallSender):
             page_size: number of runs per request.
             **options: see `CallOptions`.
 
-        Yields:
-            Each run that is kept.
+        Returns:
+            An iterator over the runs that are kept.
         """
-        index = 0
-        while True:
-            call = calls.list_question_runs(id_of(question_set), index=index, limit=page_size)
-            page = self._send(call, options)
-            yield from page.runs
-            if len(page.runs) < page_size:
-                return
-            index += 1
+
+        def call(index: int) -> Call[models.QuestionRunList]:
+            return calls.list_question_runs(id_of(question_set), index=index, limit=page_size)
+
+        return iter_pages(self, call, lambda page: page.runs, page_size, options)

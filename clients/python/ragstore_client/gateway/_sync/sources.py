@@ -6,17 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Unpack
 
+from ragstore_client._call import Call
 from ragstore_client._options import CallOptions
 from ragstore_client._sync.base import CallSender
-from ragstore_client._sync.runtime import in_thread, sleep
+from ragstore_client._sync.runtime import in_thread
 from ragstore_client.gateway import _source_calls as calls
 from ragstore_client.gateway import _sources as models
 from ragstore_client.gateway._calls import BaseLike, id_of
 from ragstore_client.gateway._contents import Content
-
-RETRY_SECONDS = 60.0
-POLL_SECONDS = (0.1, 0.2, 0.5, 1.0)
-"""Waits between two requests for the state of a run. The last one repeats."""
+from ragstore_client.gateway._sync.runs import RETRY_SECONDS, iter_pages, until_ended
 
 
 class SourceCalls(CallSender):
@@ -85,16 +83,8 @@ class SourceCalls(CallSender):
         Raises:
             NotFound: there is no such run.
         """
-        client = self._lasting(retry_seconds, options)
-        polls = 0
-        while True:
-            run = client._send(calls.get_run(id_of(base), source, run_id))
-            if progress is not None:
-                progress(run)
-            if run.has_ended:
-                return run
-            sleep(POLL_SECONDS[min(polls, len(POLL_SECONDS) - 1)])
-            polls += 1
+        call = calls.get_run(id_of(base), source, run_id)
+        return until_ended(self._lasting(retry_seconds, options), call, progress)
 
     def get_run(self, base: BaseLike, source: str, run_id: str, **options: Unpack[CallOptions]) -> models.SourceRun:
         """Get a run.
@@ -121,17 +111,14 @@ class SourceCalls(CallSender):
             page_size: number of runs per request.
             **options: see `CallOptions`.
 
-        Yields:
-            Each run that is kept.
+        Returns:
+            An iterator over the runs that are kept.
         """
-        index = 0
-        while True:
-            call = calls.list_runs(id_of(base), source, index=index, limit=page_size)
-            page = self._send(call, options)
-            yield from page.runs
-            if len(page.runs) < page_size:
-                return
-            index += 1
+
+        def call(index: int) -> Call[models.SourceRunList]:
+            return calls.list_runs(id_of(base), source, index=index, limit=page_size)
+
+        return iter_pages(self, call, lambda page: page.runs, page_size, options)
 
     def cancel_run(self, base: BaseLike, source: str, run_id: str, **options: Unpack[CallOptions]) -> None:
         """Cancel a run. Pages and files that it has ingested stay.
@@ -194,17 +181,14 @@ class SourceCalls(CallSender):
             page_size: number of files per request.
             **options: see `CallOptions`.
 
-        Yields:
-            Each file.
+        Returns:
+            An iterator over the files.
         """
-        index = 0
-        while True:
-            call = calls.list_files(id_of(base), source, index=index, limit=page_size)
-            page = self._send(call, options)
-            yield from page.files
-            if len(page.files) < page_size:
-                return
-            index += 1
+
+        def call(index: int) -> Call[models.SourceFileList]:
+            return calls.list_files(id_of(base), source, index=index, limit=page_size)
+
+        return iter_pages(self, call, lambda page: page.files, page_size, options)
 
     def delete_file(self, base: BaseLike, source: str, name: str, **options: Unpack[CallOptions]) -> None:
         """Delete a file of a source.
