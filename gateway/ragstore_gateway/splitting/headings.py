@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ragstore_gateway.extraction.extracted import Heading
-from ragstore_gateway.splitting.graphemes import boundaries
+from ragstore_gateway.splitting.graphemes import are_joined, boundaries
 
 MAX_WORD_CHARACTERS: Final = 32
 """Longer words, such as a text in a script without spaces, are kept with a heading in part."""
@@ -75,6 +75,8 @@ def _kept_spans(
         end = word.end()
         if end - word.start() > MAX_WORD_CHARACTERS:
             end = next(boundaries(text, word.start(), word.start() + MAX_WORD_CHARACTERS))
+        elif end < len(text) and are_joined(text, end):
+            end += 1  # a mark that is prepended to a space
         starts = [heading.start for heading in run]
         # As many of the last headings as fit. A run of thousands of headings is not measured as a whole.
         first = bisect_right(starts, end - max_characters - 1)

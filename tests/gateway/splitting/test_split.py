@@ -210,3 +210,11 @@ def test_a_mark_that_is_prepended_to_a_character_stays_with_it_if_both_fit(strat
     chunks = split(Extracted("a a a a a \u0600|\u00ad ", "text/markdown"), Chunking(strategy, 3, 0, "tokens"))
 
     assert [chunk.text for chunk in chunks][-2:] == ["\u0600|", "\u00ad"]
+
+
+@pytest.mark.parametrize("size", [5, 8])
+def test_a_mark_that_is_prepended_to_a_space_stays_with_it_below_a_heading(size: int) -> None:
+    text = "a\n\n## Heading\n\n\u0600 "
+    document = Extracted(text, "text/markdown", headings=markdown_headings(text))
+    chunks = split(document, Chunking("markdown", size, 0, "tokens"))
+    assert chunks[-1].text.endswith("\u0600 ")
