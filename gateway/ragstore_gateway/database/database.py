@@ -16,6 +16,7 @@ from sqlalchemy import URL, Connection, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.orm import configure_mappers
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
@@ -70,6 +71,8 @@ class Database:
         self._engine: AsyncEngine | None = None
         self._for_transactions: dict[bool, AsyncEngine] = {}
         self._watching: sqlite3.Connection | None = None
+        # SQLAlchemy would do this with the first query, in 50 ms of the event loop.
+        configure_mappers()
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Database:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 
-def batches(texts: Sequence[str], max_texts: int, max_bytes: int) -> Iterator[list[str]]:
+def batches(texts: Iterable[str], max_texts: int, max_bytes: int) -> Iterator[list[str]]:
     """Split texts into batches, in order.
 
     Args:

@@ -11,6 +11,7 @@ import numpy as np
 from ragstore.filters import where as language
 from ragstore.filters.grammar import InvalidFilter
 from ragstore.kit.errors import FieldError, ServiceError
+from ragstore.kit.time_slices import rest
 from ragstore_client import AsyncClient, HnswParameters, NewDocument, NotFound, ProblemError, RagstoreError, Where
 from ragstore_gateway.engines import filters
 from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, Passage, Record, Vector
@@ -29,6 +30,9 @@ INDEX: Final = HnswParameters(max_neighbors=64, ef_construction=300, ef_search=4
 With Chroma's defaults, equal and nearly equal chunks hide all others: beside 200 chunks of one vector and 160 near it,
 78 of 88 others were found by no search of 3 or 50 passages. With these, all were found (1.5.9, 256 dimensions). They
 add 0.8 ms of CPU time to the write of a chunk, and 2 ms to a search among 10,000 chunks."""
+
+MANY_RECORDS: Final = 64
+"""Number of records whose encoding is a step of the event loop of its own."""
 
 ClientUse: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncClient]]
 """Lends a client for the time of a block."""
@@ -80,6 +84,8 @@ class RagstoreStore:
             NewDocument(id=record.id, text=record.text, embedding=vector, metadata=record.metadata)
             for record, vector in zip(records, vectors, strict=True)
         ]
+        if len(records) >= MANY_RECORDS:
+            await rest()
         async with self._calls() as client:
             await client.upsert_documents(self._name, documents)
 

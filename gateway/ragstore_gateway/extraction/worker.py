@@ -11,6 +11,7 @@ from typing import Final, Self
 
 import msgspec
 
+from ragstore.kit.time_slices import rest_if_large
 from ragstore_gateway.errors import ExtractionUnavailable
 from ragstore_gateway.extraction.protocol import LENGTH, MAX_FORMAT_BYTES, READY, Request, Response, max_response_bytes
 
@@ -105,7 +106,10 @@ class Worker:
             await self._request(msgspec.msgpack.encode(request), content)
             self.format = (await self._receive(MAX_FORMAT_BYTES)).decode("ascii", "replace")
             encoded = await self._receive(max_response_bytes(request.max_characters))
-            return _RESPONSES.decode(encoded)
+            await rest_if_large(len(encoded))
+            response = _RESPONSES.decode(encoded)
+            await rest_if_large(len(encoded))
+            return response
         except (OSError, msgspec.MsgspecError):
             raise WorkerFailed from None
 

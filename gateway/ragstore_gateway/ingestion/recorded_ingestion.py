@@ -13,6 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.time_slices import rest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.engines.engine_collection import MAX_BATCH, EngineCollection, Record
@@ -36,6 +37,9 @@ CONCURRENCY: Final = 4
 
 MAX_EMBEDDED: Final = 16
 """Maximum number of embedded batches that wait for the engine."""
+
+BATCHES_IN_A_STEP: Final = 64
+"""Number of batches that are made in one step of the event loop. 20,000 chunks in one step would take 30 ms."""
 
 T = TypeVar("T")
 
@@ -155,7 +159,11 @@ class RecordedIngestion:
 
     async def _fill(self, claimed: ClaimedDocument, collection: Collection) -> None:
         """Embed and write the chunks of a document for one collection, as far as it is not recorded."""
-        batches = list(batches_of(claimed.text, claimed.spans[collection.id]))
+        batches: list[tuple[int, Sequence[ChunkSpan]]] = []
+        for batch in batches_of(claimed.text, claimed.spans[collection.id]):
+            batches.append(batch)
+            if len(batches) % BATCHES_IN_A_STEP == 0:
+                await rest()
         recorded, earlier = await self._recorded(claimed, collection)
         try:
             await _Filling(self, claimed, collection, batches, recorded, earlier).run()
@@ -344,6 +352,8 @@ class _Filling:
         for position in positions:
             first, batch = self._batches[position]
             records += records_of(self._claimed.row, self._claimed.text, batch, first, vectors[position])
+        if len(positions) > 1:
+            await rest()
 
         async def write() -> None:
             if not self._is_created:

@@ -20,7 +20,7 @@ BATCH_BYTES: Final = 256 * 1024
 
 
 def batches_of(extracted: Extracted, spans: Sequence[ChunkSpan]) -> Iterator[tuple[int, Sequence[ChunkSpan]]]:
-    """The batches of the chunks of a document, always the same ones.
+    """Divide the chunks of a document into batches, always the same ones. The texts are read batch by batch.
 
     Args:
         extracted: the document.
@@ -30,7 +30,7 @@ def batches_of(extracted: Extracted, spans: Sequence[ChunkSpan]) -> Iterator[tup
         For each batch, the index of its first chunk, and its chunks.
     """
     first = 0
-    for texts in batches([extracted.text[span.start : span.end] for span in spans], BATCH, BATCH_BYTES):
+    for texts in batches((extracted.text[span.start : span.end] for span in spans), BATCH, BATCH_BYTES):
         yield first, spans[first : first + len(texts)]
         first += len(texts)
 

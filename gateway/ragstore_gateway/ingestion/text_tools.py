@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ragstore.kit.time_slices import rest_if_large
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.extractor import NewDocument
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT
@@ -85,6 +86,7 @@ class TextTools:
             else:
                 extracted = await self._extractor.extract(content, media_type=row.media_type, name=row.document_name)
                 claimed.set_text(extracted)
+        await rest_if_large(len(claimed.encoded))
 
     async def extract_together(self, claimed: Sequence[ClaimedDocument]) -> None:
         """Extract the texts of small documents with one call. A document that fails is left without a text."""

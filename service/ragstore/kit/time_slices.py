@@ -18,10 +18,23 @@ REST_SECONDS: Final = 0.002
 """Pause after a step that is longer than a slice. A request that waited is read, processed and sent in several turns of
 the event loop. With `sleep(0)` the next long step would begin between them, so that such a request waited for two."""
 
+LARGE_BYTES: Final = 1024 * 1024
+"""Number of bytes whose encoding or decoding is a long step: 1 MiB takes 1 to 2 ms."""
+
 
 async def rest() -> None:
     """Let requests that waited for a long step of a computation run before the next step."""
     await asyncio.sleep(REST_SECONDS)
+
+
+async def rest_if_large(size: int) -> None:
+    """Rest after a step that read or wrote much.
+
+    Args:
+        size: number of bytes.
+    """
+    if size > LARGE_BYTES:
+        await rest()
 
 
 class TimeSlices:
