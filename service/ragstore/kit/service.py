@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 from litestar import Litestar, Request
 from litestar.config.app import AppConfig
 from litestar.config.cors import CORSConfig
-from litestar.plugins.prometheus import PrometheusController
 from litestar.types import ASGIApp, ControllerRouterHandler
 from prometheus_client import disable_created_metrics
 
 from ragstore.kit.auth.keys import KeyFormat, KeyRing, KeyScope
 from ragstore.kit.auth.middleware import AuthMiddleware
-from ragstore.kit.auth.roles import requires
 from ragstore.kit.byte_budget import ByteBudget
 from ragstore.kit.container_memory import usable_memory_bytes
 from ragstore.kit.dependencies import resolve_in_turn
@@ -26,6 +24,7 @@ from ragstore.kit.errors import Overloaded, ServiceError
 from ragstore.kit.health import health_routes
 from ragstore.kit.logging import configure
 from ragstore.kit.metrics import rejections, request_metrics
+from ragstore.kit.metrics_route import metrics_route
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.middleware.bodies import BodiesMiddleware
 from ragstore.kit.middleware.limits import LimitsMiddleware
@@ -168,16 +167,9 @@ class Service:
         admission: list[Any] = [auth] if local or keys is not None or settings.rate_limit else []
         own = [*admission, *middleware]
 
-        class Metrics(PrometheusController):
-            """Prometheus metrics."""
-
-            path = "/metrics"
-            include_in_schema = False
-            opt = requires(roles[0])
-
         kind = UntracedLitestar if tracing is None else Litestar
         app = kind(
-            route_handlers=[*handlers, Metrics],
+            route_handlers=[*handlers, metrics_route(roles[0])],
             on_shutdown=[*on_shutdown] if tracing is None else [*on_shutdown, tracing.close],
             lifespan=[*lifespan] if keys is None else [*lifespan, keys.watched],
             exception_handlers=EXCEPTION_HANDLERS,
