@@ -65,6 +65,8 @@ class ConversationRepository:
         async with self._database.session() as session:
             await self._ledger.append(session, [_entry(step) for step in steps])
             named = {step.id: step for step in steps if step.conversation}
+            if not named:
+                return
             for known in await session.scalars(select(StepRow.id).where(StepRow.id.in_(list(named)))):
                 del named[known]
             rows = {step.id: _row(step) for step in named.values()}

@@ -22,6 +22,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
 from ragstore.kit.tracing.spans import span
 from ragstore_gateway.database import metrics
+from ragstore_gateway.database.change_counter import ChangeWatch, count_changes
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import pending, upgrade
 from ragstore_gateway.database.sqlite_driver import SqliteConnection
@@ -70,7 +71,7 @@ class Database:
         self.is_postgresql = url.get_backend_name() == "postgresql"
         self._engine: AsyncEngine | None = None
         self._for_transactions: dict[bool, AsyncEngine] = {}
-        self._watching: sqlite3.Connection | None = None
+        self._watch: ChangeWatch | None = None
         # SQLAlchemy would do this with the first query, in 50 ms of the event loop.
         configure_mappers()
 
@@ -96,16 +97,16 @@ class Database:
         self._for_transactions = {write: self._engine.execution_options(**{_WRITE: write}) for write in (False, True)}
         folder = "" if self.is_postgresql else str(Path(str(self.url.database)).parent)
         if folder:
-            self._watching = _watching(str(self.url.database))
+            self._watch = ChangeWatch(str(self.url.database))
             metrics.VOLUME.watch(folder)
         try:
             yield
         finally:
             metrics.VOLUME.release(folder)
             engine, self._engine = self._engine, None
-            watching, self._watching = self._watching, None
-            if watching is not None:
-                watching.close()
+            watch, self._watch = self._watch, None
+            if watch is not None:
+                watch.close()
             await engine.dispose()
 
     @asynccontextmanager
@@ -140,17 +141,21 @@ class Database:
         """
         if self._engine is None:
             raise DatabaseUnavailable("The database is not open")
-        if self._watching is not None:
-            try:
-                return self._watching.execute("PRAGMA data_version").fetchone()[0]
-            except sqlite3.Error:
-                # The read that follows reports what is wrong.
-                return object()
+        if self._watch is not None:
+            return self._watch.version()
         with _unavailable():
             async with self._engine.connect() as connection:
                 connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
                 # The transactions that a query would see. Only a transaction that writes gets a number.
                 return await connection.scalar(text("SELECT pg_current_snapshot()::text"))
+
+    async def cached_version(self) -> object:
+        """As `version`, for the tables whose rows are cached: on SQLite, changes of other tables do not count.
+
+        Raises:
+            DatabaseUnavailable: PostgreSQL does not respond.
+        """
+        return await self.version() if self._watch is None else self._watch.cached_version()
 
     async def ping(self) -> None:
         """Check that the database responds, and that SQLite's file can be written.
@@ -232,6 +237,8 @@ class Database:
                 try:
                     async with engine.execution_options(**{_WRITE: True}).begin() as connection:
                         await connection.run_sync(upgrade)
+                        if not self.is_postgresql:
+                            await connection.run_sync(count_changes)
                     return
                 except (OperationalError, InterfaceError, OSError) as error:
                     if loop.time() >= end or _is_final(error):
@@ -279,12 +286,6 @@ def create_engine(url: URL, *, migrating: bool = False) -> AsyncEngine:
     event.listen(engine.sync_engine, "connect", _configure_sqlite(foreign_keys=not migrating))
     event.listen(engine.sync_engine, "begin", _begin_sqlite)
     return engine
-
-
-def _watching(path: str) -> sqlite3.Connection:
-    """A connection that only looks whether other connections have written."""
-    uri = f"{Path(path).resolve().as_uri()}?mode=ro"
-    return sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
 
 
 async def _connect_sqlite(path: str) -> SqliteConnection:

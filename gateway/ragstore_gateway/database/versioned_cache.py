@@ -1,4 +1,4 @@
-"""`VersionedCache`: rows that were read from the database, until anything in the database changes."""
+"""`VersionedCache`: rows that were read from the database, until a table changes whose rows are cached."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ V = TypeVar("V")
 
 
 class VersionedCache(Generic[K, V]):
-    """Rows that a query returned, by key. A commit of any process, whatever it changes, makes all entries invalid.
+    """Rows that a query returned, by key. A commit that changes a cached table makes all entries invalid.
 
-    A hit is as current as a transaction that begins now: the version of the database is read before each use.
+    It may be a commit of another process. On PostgreSQL, each commit does. See `change_counter` for the tables; a query
+    of other tables must not be cached. A hit is as current as a transaction that begins now: the version is read before
+    each use.
 
     Args:
         max_entries: maximum number of entries. Beyond it, all are dropped.
@@ -38,7 +40,7 @@ class VersionedCache(Generic[K, V]):
         wanted = list(dict.fromkeys(keys))
         if not wanted:
             return {}
-        version = await self._database.version()
+        version = await self._database.cached_version()
         if version != self._version or len(self._entries) > self._max_entries:
             self._version, self._entries = version, {}
         found = {key: self._entries[key] for key in wanted if key in self._entries}

@@ -1,13 +1,15 @@
-"""Rows that were read from the database are remembered until anything changes, by whichever process."""
+"""Rows that were read from the database are remembered until a cached table changes, by whichever process."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 from sqlalchemy import make_url, text
 
+from ragstore_gateway.database.change_counter import CACHED_TABLES, count_changes
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.versioned_cache import VersionedCache
 
@@ -22,6 +24,9 @@ async def two(database_url: str) -> AsyncIterator[tuple[Database, Database]]:
         async with databases[0].session() as session:
             await session.execute(text("CREATE TABLE tea (id INTEGER PRIMARY KEY, name TEXT)"))
             await session.execute(text("INSERT INTO tea VALUES (1, 'green')"))
+            await session.execute(text("CREATE TABLE cup (id INTEGER PRIMARY KEY)"))
+            if not databases[0].is_postgresql:
+                await (await session.connection()).run_sync(count_changes, ("tea",))
         yield databases
 
 
@@ -96,3 +101,37 @@ async def test_a_transaction_that_is_open_during_a_read_makes_the_entry_invalid_
         await session.execute(text("UPDATE tea SET name = 'black'"))
         assert await names.get(1) == {1: "green"}
     assert await names.get(1) == {1: "black"}
+
+
+async def test_on_sqlite_a_commit_that_changes_no_cached_table_keeps_the_entries(
+    two: tuple[Database, Database],
+) -> None:
+    names = Names(two[0])
+    await names.get(1)
+    async with two[1].session() as session:
+        await session.execute(text("INSERT INTO cup VALUES (1)"))
+    await names.get(1)
+    assert names.reads == ([[1], [1]] if two[0].is_postgresql else [[1]])
+
+
+@pytest.mark.parametrize("change", ["INSERT INTO tea VALUES (2, 'black')", "UPDATE tea SET id = 2", "DELETE FROM tea"])
+async def test_each_kind_of_change_makes_the_entries_invalid(two: tuple[Database, Database], change: str) -> None:
+    names = Names(two[0])
+    await names.get(1)
+    async with two[1].session() as session:
+        await session.execute(text(change))
+    await names.get(1)
+    assert names.reads == [[1], [1]]
+
+
+async def test_on_sqlite_the_changes_of_each_cached_table_count_also_after_its_triggers_were_dropped(
+    tmp_path: Path,
+) -> None:
+    url = make_url(f"sqlite+aiosqlite:///{tmp_path / 'gateway.db'}")
+    counted = {f"count_{change}_{table}" for table in CACHED_TABLES for change in ("insert", "update", "delete")}
+    database = Database(url)
+    for _ in range(2):
+        async with database.running(), database.session() as session:
+            found = await session.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'"))
+            assert counted <= {*found}
+            await session.execute(text(f"DROP TRIGGER count_update_{CACHED_TABLES[0]}"))
