@@ -61,7 +61,7 @@ class Configurations(Generic[T]):
             for configurations that are stored as they are written.
 
     Attributes:
-        max_cached: maximum number of versions that are remembered.
+        max_cached: maximum number of versions, and of names, that are remembered.
     """
 
     max_cached: ClassVar[int] = 1000
@@ -81,6 +81,7 @@ class Configurations(Generic[T]):
         self._versions: VersionedCache[tuple[str, int, bool], Configuration[T]] = VersionedCache(
             database, self.max_cached
         )
+        self._by_name: VersionedCache[str, Configuration[T]] = VersionedCache(database, self.max_cached)
 
     def add_listener(self, listener: ConfigurationListener[T]) -> None:
         """Add an object that acts on changes.
@@ -368,12 +369,7 @@ class Configurations(Generic[T]):
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        if NUL in name:
-            return None
-        query = self._select().where(ConfigurationRow.name == name, ConfigurationRow.deleted.is_(False))
-        async with self._database.reading() as session:
-            found = (await session.execute(query)).first()
-        return None if found is None else self._configuration(*found)
+        return (await self._by_name.get([name] if NUL not in name else (), self._read_by_name)).get(name)
 
     async def find_all_by_name(self, names: Iterable[str]) -> dict[str, Configuration[T]]:
         """The current versions of the configurations that have one of several names and are not deleted, by name.
@@ -381,10 +377,10 @@ class Configurations(Generic[T]):
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        wanted = [name for name in names if "\0" not in name]
-        if not wanted:
-            return {}
-        query = self._select().where(ConfigurationRow.name.in_(wanted), ConfigurationRow.deleted.is_(False))
+        return await self._by_name.get((name for name in names if NUL not in name), self._read_by_name)
+
+    async def _read_by_name(self, names: Sequence[str]) -> dict[str, Configuration[T]]:
+        query = self._select().where(ConfigurationRow.name.in_(names), ConfigurationRow.deleted.is_(False))
         async with self._database.reading() as session:
             return {row.name: self._configuration(row, stored) for row, stored in await session.execute(query)}
 
