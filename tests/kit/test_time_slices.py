@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Generator
 
-from ragstore.kit.time_slices import SLICE_SECONDS, TimeSlices
+from ragstore.kit.time_slices import LARGE_BYTES, SLICE_SECONDS, TimeSlices, rest_if_large
 
 TURNS = 8
 """Turns of the event loop that a small request takes."""
@@ -54,3 +54,12 @@ async def test_short_steps_share_a_slice() -> None:
     assert await TimeSlices().run(computation()) == "result"
     counting.cancel()
     assert turns < 100
+
+
+async def test_only_a_large_step_is_followed_by_a_rest() -> None:
+    turns: list[str] = []
+    asyncio.get_running_loop().call_soon(turns.append, "other")
+    await rest_if_large(LARGE_BYTES)
+    assert turns == []
+    await rest_if_large(LARGE_BYTES + 1)
+    assert turns == ["other"]

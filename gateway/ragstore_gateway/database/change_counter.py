@@ -28,7 +28,6 @@ def count_changes(connection: Connection, tables: Iterable[str] = CACHED_TABLES)
 
     Args:
         connection: a connection in a transaction.
-        tables: the tables.
     """
     connection.exec_driver_sql(
         "CREATE TABLE IF NOT EXISTS change_counter (id INTEGER PRIMARY KEY CHECK (id = 1), changes INTEGER NOT NULL)"
