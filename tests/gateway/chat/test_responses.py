@@ -60,7 +60,7 @@ def test_a_response_of_a_rag_model_is_grounded_and_cited(sdk: OpenAI, cited: Fak
     assert response.output_text[annotation.start_index : annotation.end_index] == "[1]"
     assert response.usage is not None
     assert (response.usage.input_tokens, response.usage.output_tokens, response.usage.total_tokens) == (10, 6, 16)
-    assert response.store is False  # type: ignore[attr-defined]  # a field that the SDK has no name for
+    assert response.store is True  # type: ignore[attr-defined]  # a field that the SDK has no name for
     sent = cited.last
     assert sent.target == "/v1/chat/completions"
     assert "Qdrant 1.9 adds hybrid search" in sent.json["messages"][-1]["content"]
