@@ -114,7 +114,6 @@ class StoredResponses:
         """Whether the response to a request is stored.
 
         Args:
-            body: its body.
             wanted: the field `store`; None if it is absent.
         """
         return wanted is not False and bool(self._retention) and len(body) <= MAX_INPUT_BYTES
