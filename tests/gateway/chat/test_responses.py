@@ -290,6 +290,28 @@ def test_what_the_gateway_does_not_serve_is_400_and_is_not_passed_on(
     assert len(upstream.requests) == before
 
 
+def test_an_upstream_with_both_apis_serves_its_models_by_one_and_rag_models_by_the_other(
+    http: httpx.Client, upstream: FakeUpstream
+) -> None:
+    own = b'{"id": "resp_1",  "object": "response", "output": []}'
+
+    async def behave(exchange: Exchange) -> None:
+        has_responses = exchange.request.target == "/v1/responses"
+        await (responding(own) if has_responses else replying("Hybrid search [1]."))(exchange)
+
+    upstream.on("m", behave)
+    body = b'{"model": "m", "input":  "Tea?", "previous_response_id": "resp_0", "tools": [{"type": "web_search"}]}'
+    try:
+        passed = http.post("/v1/responses", content=body, headers={"Content-Type": "application/json"})
+        assert (upstream.last.target, upstream.last.body) == ("/v1/responses", body)
+        grounded = http.post("/v1/responses", json={"model": "rag/m", "input": QUESTION}).json()
+        assert upstream.last.target == "/v1/chat/completions"
+    finally:
+        upstream.off("m")
+    assert passed.content == own
+    assert grounded["output"][0]["content"][0]["annotations"][0]["type"] == "url_citation"
+
+
 def test_langchain_gets_a_grounded_response(chat_gateway: Served, cited: FakeUpstream) -> None:
     model = ChatOpenAI(
         model="rag/m", base_url=chat_gateway.url + "/v1", api_key=SecretStr("unused"), use_responses_api=True
