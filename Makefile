@@ -51,9 +51,11 @@ $(VENV)/multilingual.stamp: requirements/multilingual.txt $(VENV)/gateway.stamp
 	@$(PIP_INSTALL) --require-hashes -r requirements/multilingual.txt
 	@touch $@
 
-$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/gateway.stamp
+# --no-deps: the dependencies of the Agents SDK are among those of dev.txt, in one case of a version that it excludes.
+$(VENV)/dev.stamp: requirements/dev.txt requirements/agents.txt $(VENV)/gateway.stamp
 	$(call installing,requirements/dev.txt,the tools of developers)
 	@$(PIP_INSTALL) --no-compile --require-hashes -r requirements/dev.txt
+	@$(PIP_INSTALL) --no-compile --no-deps --require-hashes -r requirements/agents.txt
 	@touch $@
 
 # The lock of the documentation tools is constrained by the development lock; conf.py imports the service's version.
@@ -120,6 +122,7 @@ lock: ## pin new dependencies, with hashes (needs uv); LOCK=--upgrade pins the n
 	$(UV_COMPILE) $(LOCK) --group deploy -o requirements/deploy.txt
 	$(UV_COMPILE) $(LOCK) --group litellm -o requirements/litellm.txt
 	$(UV_COMPILE) $(LOCK) --group page -o requirements/page.txt
+	$(UV_COMPILE) $(LOCK) --group agents --no-deps -o requirements/agents.txt
 
 # -- use ----------------------------------------------------------------------------------------
 

@@ -17,7 +17,17 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).resolve().parents[1] / "requirements"
 ROOT = HERE.parent
 
-FILES = ("embedded.txt", "build.txt", "dev.txt", "docs.txt", "deploy.txt", "audit.txt", "litellm.txt", "page.txt")
+FILES = (
+    "embedded.txt",
+    "build.txt",
+    "dev.txt",
+    "docs.txt",
+    "deploy.txt",
+    "audit.txt",
+    "litellm.txt",
+    "page.txt",
+    "agents.txt",
+)
 """Lock files of the service, and of its build, tests, documentation and checks."""
 
 FOLDERS = (".", "page", "clients/node", "tests/node/ecosystem")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -47,7 +48,8 @@ from ragstore_gateway.mcp.routes import ROUTES as MCP_ROUTES
 from ragstore_gateway.page.access import access
 from ragstore_gateway.page.description import describe
 from ragstore_gateway.responses.file_search import FileSearch
-from ragstore_gateway.responses.routes import create_response
+from ragstore_gateway.responses.routes import create_response, delete_response, get_response
+from ragstore_gateway.responses.stored_responses import StoredResponses
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
 from ragstore_gateway.secrets.vault import VaultSource
@@ -172,6 +174,9 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     chat = Chat(settings, knowledge.retrieval.plain_models, knowledge.retrieval.models, keys)
     mcp = create_mcp(settings, chat, knowledge.knowledge_bases, knowledge.ingestion, knowledge.retrieval.retriever)
     web = Web(settings, chat, extractor, embeddings.default)
+    responses = StoredResponses(
+        knowledge.database, timedelta(days=settings.response_retention_days), settings.chat_max_body_bytes
+    )
     forwarder = UpstreamForwarder(chat) if settings.upstream_url else None
     dependencies = {
         "settings": settings,
@@ -185,6 +190,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         "file_search": FileSearch(
             knowledge.knowledge_bases, knowledge.vector_stores_api.search, settings.rag_token_budget
         ),
+        "stored_responses": responses,
         "stored_sources": StoredSources(knowledge.knowledge_bases, knowledge.ingestion),
         **knowledge.dependencies,
     }
@@ -198,7 +204,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             embed,
             *WEB_ROUTES,
             *MCP_ROUTES,
-            chat_routes(settings, create_embeddings_route, create_response),
+            chat_routes(settings, create_embeddings_route, create_response, get_response, delete_response),
             *knowledge.routes,
             *([page_router()] if settings.ui else []),
         ],
@@ -217,6 +223,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             chat.running,
             web.running,
             mcp.running,
+            responses.running,
         ],
         dependencies=provided(embeddings, dependencies),
         state=State({openapi.KEYS_REQUIRED: keys is not None}),

@@ -318,6 +318,10 @@ class AuditDamaged(ServiceError):
     title: ClassVar[str] = "Audit ledger damaged"
 
 
+class ResponseNotFound(NotFound):
+    """A response is not stored, or belongs to another key."""
+
+
 class ConversationNotFound(NotFound):
     """There is no conversation of the requested id, or it has no steps that the key may see."""
 

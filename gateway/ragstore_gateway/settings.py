@@ -170,6 +170,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
             collections of `rag_collections` always may. With a store in this process, the caller's key decides.
         keep_contexts: whether the passages that an assistant added to a conversation are kept with its steps.
         retention_days: how long contexts of conversations are kept.
+        response_retention_days: how long a conversation of `/v1/responses` is stored after its last response; 0 stores
+            none.
         audit_required: whether a chat with an assistant waits until its entry is in the audit ledger, and is 503 if it
             cannot be written. Otherwise the entry is written in the background.
         mcp_write: whether agents may store texts by the tool `remember` of [MCP](mcp.md), if their key is a writer's.
@@ -262,6 +264,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     linked_collections: str = ""
     keep_contexts: bool = False
     retention_days: Annotated[float, Meta(gt=0, le=36_500)] = 30.0
+    response_retention_days: Annotated[float, Meta(ge=0, le=36_500)] = 30.0
     audit_required: bool = False
     mcp_write: bool = False
     ui: bool = True

@@ -226,6 +226,8 @@ CHEAP: Final[Mapping[str, Make]] = {
     "GET /v1/models": _at("GET", "/v1/models"),
     "GET /v1/models/{path}": _at("GET", "/v1/models/{name}"),
     "DELETE /v1/models/{path}": _at("DELETE", "/v1/models/{name}"),
+    "GET /v1/responses/{path}": _at("GET", f"/v1/responses/resp_ragstore_{32 * '0'}/input_items?limit=100"),
+    "DELETE /v1/responses/{path}": _at("DELETE", f"/v1/responses/resp_ragstore_{32 * '0'}"),
     "GET /v1/vector_stores": _at("GET", "/v1/vector_stores?limit=100"),
     "POST /v1/vector_stores": _small("POST", "/v1/vector_stores", {"name": "long store", "description": "d" * 1024}),
     "GET /v1/vector_stores/{store_id}": _at("GET", "/v1/vector_stores/{store}"),

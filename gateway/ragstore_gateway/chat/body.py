@@ -30,11 +30,13 @@ class Head(Struct, frozen=True):
         model: the model; of a name that is longer than the gateway takes, only the beginning.
         stream: whether the response may be a stream: some upstreams accept `1` and `"true"`, too.
         file_search: whether it has the tool `file_search`.
+        previous_response: id of the response that it continues; empty for none.
     """
 
     model: str = ""
     stream: bool = False
     file_search: bool = False
+    previous_response: str = ""
 
     @property
     def is_rag(self) -> bool:
@@ -46,6 +48,7 @@ class _Given(Struct, frozen=True):
     model: Raw = Raw(b'""')
     stream: Raw = Raw(b"null")
     tools: Raw = Raw(b"null")
+    previous_response_id: Raw = Raw(b"null")
 
 
 class _Tool(Struct, frozen=True):
@@ -88,7 +91,12 @@ def read_head(body: bytes) -> Head:
         return Head()
     except UNREADABLE:
         return _lenient_head(body)
-    return Head(read_name(given.model), bytes(given.stream) not in _NOT_STREAMED, _has_file_search(given.tools))
+    return Head(
+        read_name(given.model),
+        bytes(given.stream) not in _NOT_STREAMED,
+        _has_file_search(given.tools),
+        read_name(given.previous_response_id),
+    )
 
 
 def _has_file_search(tools: Raw) -> bool:
@@ -140,7 +148,9 @@ def _lenient_head(body: bytes) -> Head:
     name = _without_surrogates(model[: MAX_NAME_CHARACTERS + 1]) if isinstance(model, str) else ""
     tools = decoded.get("tools")
     types = [tool.get("type") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-    return Head(name, stream is not None and stream is not False, FILE_SEARCH in types)
+    previous = decoded.get("previous_response_id")
+    previous = _without_surrogates(previous[:MAX_NAME_CHARACTERS]) if isinstance(previous, str) else ""
+    return Head(name, stream is not None and stream is not False, FILE_SEARCH in types, previous)
 
 
 _NOT_STREAMED_FIELD: Final = frozenset({b"", b"null", b"false", b"f", b"0", b"no", b"n", b"off"})

@@ -229,7 +229,7 @@ def chat_routes(settings: Settings, *others_below_v1: ControllerRouterHandler) -
     """
     # Litestar's routing does not go back from a known first segment, so each has its own paths.
     inference = [*INFERENCE, *(f"{folder}/{_BELOW}" for folder in INFERENCE_FOLDERS)]
-    below = ["", "chat/", "chat/completions/", "embeddings/", "responses/", *(f"{name}/" for name in INFERENCE)]
+    below = ["", "chat/", "chat/completions/", "embeddings/", *(f"{name}/" for name in INFERENCE)]
     return Router(
         "",
         route_handlers=[
@@ -242,6 +242,7 @@ def chat_routes(settings: Settings, *others_below_v1: ControllerRouterHandler) -
             _proxied({**READER, **READS}, ("POST",), inference),
             _proxied(ADMIN, ("GET", "PUT", "PATCH", "DELETE"), ["responses", *inference]),
             _proxied(ADMIN, ("GET", "POST", "PUT", "PATCH", "DELETE"), [f"{start}{_BELOW}" for start in below]),
+            _proxied(ADMIN, ("POST", "PUT", "PATCH"), [f"responses/{_BELOW}"]),
         ],
         request_max_body_size=settings.chat_max_body_bytes,
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from uuid import uuid4
 
 from msgspec import Meta, Struct
-from sqlalchemy import delete, func, select, text
+from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.conversations.ledger import Ledger, NewEntry
@@ -109,7 +109,7 @@ class ConversationRepository:
             count = await session.scalar(select(func.count()).select_from(StepRow).where(*visible)) or 0
             if not count:
                 return 0
-            await self._erase(session)
+            await self._database.overwrite_deleted(session)
             own = select(StepRow.number).where(*visible)
             await session.execute(delete(ContextRow).where(ContextRow.step.in_(own)))
             await session.execute(delete(StepRow).where(*visible))
@@ -140,7 +140,7 @@ class ConversationRepository:
                     expired = expired.where(ContextRow.created_on < self._oldest())
                 rows = (await session.execute(expired.limit(PURGE_BATCH))).all()
                 if rows:
-                    await self._erase(session)
+                    await self._database.overwrite_deleted(session)
                 for step, task in rows:
                     own = (ContextRow.step == step, ContextRow.task == task)
                     await session.execute(delete(ContextRow).where(*own))
@@ -159,11 +159,6 @@ class ConversationRepository:
                 key = QUESTION_KEY if row.task == QUESTION_TASK else CONTEXT_KEY + row.task
                 found.setdefault(row.step, {})[key] = row.text
         return found
-
-    async def _erase(self, session: AsyncSession) -> None:
-        """Have SQLite overwrite what this connection deletes."""
-        if not self._database.is_postgresql:
-            await session.execute(text("PRAGMA secure_delete = ON"))
 
     def _oldest(self) -> datetime:
         return datetime.now(UTC) - self._retention

@@ -190,6 +190,15 @@ class Database:
         finally:
             await engine.dispose()
 
+    async def overwrite_deleted(self, session: AsyncSession) -> None:
+        """Have SQLite overwrite what a session deletes from now on.
+
+        Args:
+            session: a session of `session`.
+        """
+        if not self.is_postgresql:
+            await session.execute(text("PRAGMA secure_delete = ON"))
+
     async def checkpoint(self) -> None:
         """Move SQLite's write-ahead log to its file, so that the log has nothing that was overwritten there.
 

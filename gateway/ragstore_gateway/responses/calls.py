@@ -6,26 +6,32 @@ from collections.abc import Generator
 from typing import Final
 
 import aiohttp
-from litestar.types import HTTPScope, Scope
+import msgspec
+from litestar.types import HTTPScope, Message, Scope, Send
+from msgspec import Raw
 from multidict import CIMultiDict
 
 from ragstore.kit.byte_budget import FREE_BYTES, reserve
 from ragstore.kit.context import record_facts
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
+from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.assembly import Chat
-from ragstore_gateway.chat.body import write_object
+from ragstore_gateway.chat.body import encode_raw, write_object
 from ragstore_gateway.chat.caller import caller_of
 from ragstore_gateway.chat.calls import REQUEST_COPIES, Call, RagCall, upstream_target
 from ragstore_gateway.chat.rag_models import Augmentation
 from ragstore_gateway.chat.relay import Rewriter
+from ragstore_gateway.chat.request_cost import RequestCost
+from ragstore_gateway.keys import key_name_of
 from ragstore_gateway.responses.chat_request import chat_request
 from ragstore_gateway.responses.event_stream import ResponseStream
 from ragstore_gateway.responses.file_search import NO_MATCH, FileSearch, FoundFiles
-from ragstore_gateway.responses.objects import FileSearchCall, OutputItem, begun, new_id
+from ragstore_gateway.responses.objects import FileSearchCall, OutputItem, Response, begun, new_id
 from ragstore_gateway.responses.reply import Reply, plain_response
 from ragstore_gateway.responses.request import RESULTS, ResponseRequest, read_request
+from ragstore_gateway.responses.stored_responses import NO_TURNS, OWN_ID, EarlierTurns, StoredResponses
 
 TARGET: Final = "/chat/completions"
 BOTH: Final = (
@@ -35,24 +41,58 @@ BOTH: Final = (
 
 
 class ResponsesCall(RagCall):
-    """A response of a `rag/` model, or with `file_search`.
+    """A response of a `rag/` model, with `file_search`, or in a conversation that the gateway has stored.
 
     Args:
         chat: the parts of chat.
         search: searches vector stores.
+        responses: the stored responses.
+        earlier: the conversation that the request continues.
+        store: whether to store the response.
     """
 
-    def __init__(self, chat: Chat, request: ResponseRequest, search: FileSearch) -> None:
-        super().__init__(chat, TARGET, chat_request(request))
+    def __init__(
+        self,
+        chat: Chat,
+        request: ResponseRequest,
+        search: FileSearch,
+        responses: StoredResponses,
+        earlier: EarlierTurns,
+        *,
+        store: bool,
+    ) -> None:
+        super().__init__(chat, TARGET, chat_request(request, earlier.items))
         self._request = request
         self._search = search
+        self._responses = responses
+        self._earlier = earlier
+        self._begun = begun(request, store=store)
         self._found: FoundFiles | None = None
+        self._stream: ResponseStream | None = None
+        self._ended: Response | None = None
+
+    async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
+        """Retrieve, send the request, and relay the response, which is stored before its end is sent."""
+        key = key_name_of(scope)
+
+        async def send_stored(message: Message) -> None:
+            ended = self._ended if self._stream is None else self._stream.ended
+            if ended is not None and self._begun.store and not stored:
+                stored.append(ended.id)
+                content = msgspec.json.encode(ended)
+                await self._responses.write(ended.id, key, self._earlier, self._input_items(), content)
+            await send(message)
+
+        stored: list[str] = []
+        await super().respond(scope, send_stored, watch, cost)
 
     async def augmented(self, scope: Scope, headers: CIMultiDict[str]) -> tuple[bytes, Augmentation]:
         """The body for the upstream with passages; see `RagCall`."""
         tool = self._request.file_search
         if tool is None:
-            return await super().augmented(scope, headers)
+            if self.head.is_rag:
+                return await super().augmented(scope, headers)
+            return self.body, Augmentation()
         fields, conversation = await self.chat.slices.run(self.read())
         if conversation is None:
             return self.body, Augmentation(reason="no_question")
@@ -70,11 +110,20 @@ class ResponsesCall(RagCall):
 
     def rewriter(self, added: Augmentation, scope: Scope) -> Rewriter:
         """Makes the events of a response; see `RagCall`."""
-        return ResponseStream(begun(self._request), self._items(), self._reply(added))
+        self._stream = ResponseStream(self._begun, self._items(), self._reply(added))
+        return self._stream
 
     def changed(self, content: bytes, added: Augmentation, scope: Scope) -> Generator[None, None, bytes]:
         """The plain response; see `RagCall`."""
-        return plain_response(content, begun(self._request), self._items(), self._reply(added))
+        self._ended = yield from plain_response(content, self._begun, self._items(), self._reply(added))
+        return msgspec.json.encode(self._ended)
+
+    def _input_items(self) -> list[Raw]:
+        """The items of the request."""
+        given = self._request.input
+        if not isinstance(given, str):
+            return given
+        return [encode_raw({"type": "message", "role": "user", "content": given})]
 
     def _reply(self, added: Augmentation) -> Reply:
         text = self._request.text
@@ -94,22 +143,25 @@ class ResponsesCall(RagCall):
         return [FileSearchCall(new_id("fs"), [self._found.question], "completed", shown)]
 
 
-async def response_call(chat: Chat, scope: HTTPScope, body: bytes, search: FileSearch) -> Call:
-    """The call of a request for a response. The upstream serves it itself if it needs no passages.
+async def response_call(
+    chat: Chat, scope: HTTPScope, body: bytes, search: FileSearch, responses: StoredResponses
+) -> Call:
+    """The call of a request for a response. The upstream serves it if it needs neither passages nor a stored response.
 
     Args:
         chat: the parts of chat.
         scope: the request.
         search: searches vector stores.
+        responses: the stored responses.
 
     Raises:
-        InvalidRequest: it needs passages, and is not valid.
+        InvalidRequest: it needs passages or a stored response, and is not valid.
         Overloaded: there is no room for a large one in time.
     """
     call = Call(chat, "POST", upstream_target(scope), body)
     head = call.head
     record_facts(model=head.model)
-    if not head.is_rag and not head.file_search:
+    if not head.is_rag and not head.file_search and not OWN_ID.fullmatch(head.previous_response):
         return call
     if head.is_rag and head.file_search:
         raise InvalidRequest.at("$.tools", BOTH)
@@ -117,4 +169,7 @@ async def response_call(chat: Chat, scope: HTTPScope, body: bytes, search: FileS
         await reserve(REQUEST_COPIES * len(body))
     if await chat.slices.run(too_many_json_values(body)):
         raise InvalidRequest(f"The body must have at most {MAX_VALUES:,} values")
-    return ResponsesCall(chat, read_request(body), search)
+    request = read_request(body)
+    previous = request.previous_response_id
+    earlier = await responses.earlier(previous, key_name_of(scope)) if previous else NO_TURNS
+    return ResponsesCall(chat, request, search, responses, earlier, store=responses.stores(body, request.store))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -46,8 +47,11 @@ class _Item(Struct, frozen=True):
 _decode: Final = msgspec.json.Decoder(_Item).decode
 
 
-def chat_request(request: ResponseRequest) -> bytes:
+def chat_request(request: ResponseRequest, earlier: Sequence[Raw] = ()) -> bytes:
     """The body of a request for a chat completion.
+
+    Args:
+        earlier: the items of the conversation that it continues.
 
     Raises:
         InvalidRequest: an item of the input, or a choice of a tool, has no place in a chat.
@@ -56,7 +60,7 @@ def chat_request(request: ResponseRequest) -> bytes:
     functions = [{"type": "function", "function": _given(tool)} for tool in request.functions]
     fields: Object = {
         "model": request.model,
-        "messages": _messages(request),
+        "messages": _messages(request, earlier),
         "tools": functions or None,
         "tool_choice": _tool_choice(request.tool_choice) if functions else None,
         "parallel_tool_calls": request.parallel_tool_calls if functions else None,
@@ -100,10 +104,12 @@ def _tool_choice(choice: str | ToolChoice | None) -> str | Object | None:
     return {"type": "function", "function": {"name": choice.name}}
 
 
-def _messages(request: ResponseRequest) -> list[Message]:
+def _messages(request: ResponseRequest, earlier: Sequence[Raw]) -> list[Message]:
     messages: list[Message] = []
     if request.instructions:
         messages.append({"role": "system", "content": request.instructions})
+    for raw in earlier:
+        _add(messages, _read(raw, "$.previous_response_id"), "$.previous_response_id")
     if isinstance(request.input, str):
         return [*messages, {"role": "user", "content": request.input}]
     for index, raw in enumerate(request.input):

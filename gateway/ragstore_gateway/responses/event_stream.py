@@ -41,6 +41,7 @@ class ResponseStream:
 
     Attributes:
         complete: whether the last event has been made.
+        ended: the whole response; None before its end, and after an error.
     """
 
     def __init__(self, response: Response, before: Sequence[OutputItem], reply: Reply) -> None:
@@ -58,6 +59,7 @@ class ResponseStream:
         self._finish: str | None = None
         self._usage: Usage | None = None
         self.complete = False
+        self.ended: Response | None = None
 
     def begin(self) -> bytes:
         """The events before the reply."""
@@ -174,7 +176,7 @@ class ResponseStream:
             return
         yield from self._closed_message()
         yield from self._closed_call()
-        response = ended(self._response, self._output, self._finish or "", self._usage)
+        response = self.ended = ended(self._response, self._output, self._finish or "", self._usage)
         self.complete = True
         yield self._event(f"response.{response.status}", response=response)
 

@@ -114,7 +114,7 @@ class IncompleteDetails(Struct, frozen=True):
 
 
 class Response(Struct, frozen=True, kw_only=True):
-    """A response. The gateway does not store it."""
+    """A response."""
 
     id: str
     created_at: int
@@ -136,7 +136,7 @@ class Response(Struct, frozen=True, kw_only=True):
     user: str | None = None
     object: Literal["response"] = "response"
     error: None = None
-    previous_response_id: None = None
+    previous_response_id: str | None = None
     store: bool = False
     background: bool = False
     truncation: str = "disabled"
@@ -157,11 +157,15 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{uuid4().hex}"
 
 
-def begun(request: ResponseRequest) -> Response:
-    """A response to which nothing has been added yet."""
+def begun(request: ResponseRequest, *, store: bool) -> Response:
+    """A response to which nothing has been added yet.
+
+    Args:
+        store: whether it will be stored.
+    """
     text = request.text
     return Response(
-        id=new_id("resp"),
+        id=new_id("resp_ragstore"),
         created_at=int(time.time()),
         model=request.model,
         status="in_progress",
@@ -176,6 +180,8 @@ def begun(request: ResponseRequest) -> Response:
         tools=[_object(tool) for tool in request.tools or ()],
         top_p=request.top_p,
         user=request.user,
+        previous_response_id=request.previous_response_id,
+        store=store,
     )
 
 

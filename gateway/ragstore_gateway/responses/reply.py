@@ -158,7 +158,7 @@ def usage_of(usage: ChatUsage | None) -> Usage | None:
 
 def plain_response(
     content: bytes, response: Response, before: Sequence[OutputItem], reply: Reply
-) -> Generator[None, None, bytes]:
+) -> Generator[None, None, Response]:
     """A plain response, in steps.
 
     Args:
@@ -189,4 +189,4 @@ def plain_response(
             FunctionCall(new_id("fc"), call.id or "", function.name or "", function.arguments or "", "completed")
         )
     yield
-    return msgspec.json.encode(ended(response, output, choice.finish_reason or "", usage_of(completion.usage)))
+    return ended(response, output, choice.finish_reason or "", usage_of(completion.usage))

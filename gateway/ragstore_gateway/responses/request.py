@@ -115,7 +115,6 @@ class ResponseRequest(Struct, frozen=True, kw_only=True):
 
 _NOT_SERVED: Final = {
     "background": "The gateway makes no responses in the background: leave it out",
-    "previous_response_id": "The gateway stores no responses: send the earlier items as input",
     "conversation": "The gateway stores no conversations of this API: send the earlier items as input",
     "prompt": "The gateway has no stored prompts: send instructions",
 }

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from openai import OpenAI
+from openai import AsyncOpenAI, OpenAI
 from openai.types.responses import ResponseFileSearchToolCall, ResponseOutputMessage, ResponseOutputText
 from openai.types.responses.response_output_text import AnnotationFileCitation
 
@@ -179,3 +179,42 @@ def test_vercels_ai_sdk_gets_sources_by_its_default_api(
     assert [found["plain"], found["streamed"], found["searched"]] == ["Every October [1]."] * 3
     assert found["urls"] == ["https://qdrant.tech/blog/qdrant-1-9/"]
     assert found["files"] == ["boiler.txt"]
+
+
+def citations_of(result: Any) -> list[Any]:
+    """The annotations of the reply of an agent."""
+    return [each for item in result.new_items for part in item.raw_item.content for each in part.annotations]
+
+
+async def test_openais_agents_sdk_is_grounded_by_its_defaults_and_by_its_tool(
+    chat_gateway: Served, upstream: FakeUpstream, store: str
+) -> None:
+    # Here, so that it is imported by the process that runs this test only: it takes seconds.
+    from agents import Agent, FileSearchTool, Runner, set_default_openai_client, set_tracing_disabled
+
+    async def replies(exchange: Exchange) -> None:
+        reply = stream_of("In October [1].") if exchange.request.json.get("stream") else replying("In October [1].")
+        await reply(exchange)
+
+    upstream.on("m", replies)
+    set_default_openai_client(AsyncOpenAI(base_url=chat_gateway.url + "/v1", api_key="unused", max_retries=0))
+    set_tracing_disabled(True)
+    release = "Summarise the latest Qdrant release."
+    try:
+        grounded = Agent(name="clerk", model="openai/rag/m", instructions="Be brief.")
+        first = await Runner.run(grounded, release)
+        streamed = Runner.run_streamed(grounded, "And its date?", previous_response_id=first.last_response_id)
+        kinds = [event.data.type async for event in streamed.stream_events() if event.type == "raw_response_event"]
+        continued = upstream.last.json["messages"]
+        searching = Agent(name="caretaker", model="m", tools=[FileSearchTool([store], include_search_results=True)])
+        searched = await Runner.run(searching, QUESTION)
+    finally:
+        upstream.off("m")
+    assert [first.final_output, streamed.final_output, searched.final_output] == ["In October [1]."] * 3
+    for result in (first, streamed):
+        assert [each.url for each in citations_of(result)] == ["https://qdrant.tech/blog/qdrant-1-9/"]
+    assert kinds[-1] == "response.completed"
+    assert release in str(continued[:-1])
+    call, message = searched.new_items
+    assert call.raw_item.results[0].text == BOILER
+    assert [each.filename for each in message.raw_item.content[0].annotations] == ["boiler.txt"]

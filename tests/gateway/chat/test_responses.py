@@ -60,7 +60,7 @@ def test_a_response_of_a_rag_model_is_grounded_and_cited(sdk: OpenAI, cited: Fak
     assert response.output_text[annotation.start_index : annotation.end_index] == "[1]"
     assert response.usage is not None
     assert (response.usage.input_tokens, response.usage.output_tokens, response.usage.total_tokens) == (10, 6, 16)
-    assert response.store is False  # type: ignore[attr-defined]  # a field that the SDK has no name for
+    assert response.store is True  # type: ignore[attr-defined]  # a field that the SDK has no name for
     sent = cited.last
     assert sent.target == "/v1/chat/completions"
     assert "Qdrant 1.9 adds hybrid search" in sent.json["messages"][-1]["content"]
@@ -288,6 +288,28 @@ def test_what_the_gateway_does_not_serve_is_400_and_is_not_passed_on(
     error = error_of(http.post("/v1/responses", json={"model": "rag/m", "input": QUESTION, **fields}), 400)
     assert error["param"] == param
     assert len(upstream.requests) == before
+
+
+def test_an_upstream_with_both_apis_serves_its_models_by_one_and_rag_models_by_the_other(
+    http: httpx.Client, upstream: FakeUpstream
+) -> None:
+    own = b'{"id": "resp_1",  "object": "response", "output": []}'
+
+    async def behave(exchange: Exchange) -> None:
+        has_responses = exchange.request.target == "/v1/responses"
+        await (responding(own) if has_responses else replying("Hybrid search [1]."))(exchange)
+
+    upstream.on("m", behave)
+    body = b'{"model": "m", "input":  "Tea?", "previous_response_id": "resp_0", "tools": [{"type": "web_search"}]}'
+    try:
+        passed = http.post("/v1/responses", content=body, headers={"Content-Type": "application/json"})
+        assert (upstream.last.target, upstream.last.body) == ("/v1/responses", body)
+        grounded = http.post("/v1/responses", json={"model": "rag/m", "input": QUESTION}).json()
+        assert upstream.last.target == "/v1/chat/completions"
+    finally:
+        upstream.off("m")
+    assert passed.content == own
+    assert grounded["output"][0]["content"][0]["annotations"][0]["type"] == "url_citation"
 
 
 def test_langchain_gets_a_grounded_response(chat_gateway: Served, cited: FakeUpstream) -> None:

@@ -1223,10 +1223,37 @@ export interface paths {
          * @description A response, as in OpenAI's API.
          *
          *     A model whose name begins with `rag/` gets the stored passages that belong to the question, and cites them. The tool
-         *     `file_search` searches the gateway's vector stores. Every other request passes through unchanged.
+         *     `file_search` searches the gateway's vector stores. `previous_response_id` continues a response that the gateway has
+         *     stored. Every other request passes through unchanged.
          */
         post: operations["createResponse"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a stored response, or the items of its request
+         * @description A response by its id. `ID/input_items` is a page of the items that it was made from.
+         *
+         *     A response of the gateway exists for the key of its caller. All others are the upstream's, and need an admin.
+         */
+        get: operations["getResponse"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a stored response
+         * @description Delete a response by its id. Later responses of its conversation cannot be continued.
+         */
+        delete: operations["deleteResponse"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2581,7 +2608,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "version_conflict";
+        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_not_found" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "version_conflict";
         /**
          * QuestionOutcome
          * @description The outcome of a question in a run.
@@ -6777,6 +6804,79 @@ export interface operations {
             408: components["responses"]["OpenAIError408"];
             413: components["responses"]["OpenAIError413"];
             415: components["responses"]["OpenAIError415"];
+            429: components["responses"]["OpenAIError429"];
+            500: components["responses"]["OpenAIError500"];
+            502: components["responses"]["OpenAIError502"];
+            503: components["responses"]["OpenAIError503"];
+            504: components["responses"]["OpenAIError504"];
+        };
+    };
+    getResponse: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items on the page. */
+                limit?: number;
+                /** @description Order by the time of creation. */
+                order?: "asc" | "desc";
+                /** @description Id of the item before the page. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The object. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["OpenAIError400"];
+            401: components["responses"]["OpenAIError401"];
+            403: components["responses"]["OpenAIError403"];
+            404: components["responses"]["OpenAIError404"];
+            429: components["responses"]["OpenAIError429"];
+            500: components["responses"]["OpenAIError500"];
+            502: components["responses"]["OpenAIError502"];
+            503: components["responses"]["OpenAIError503"];
+            504: components["responses"]["OpenAIError504"];
+        };
+    };
+    deleteResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The object. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["OpenAIError400"];
+            401: components["responses"]["OpenAIError401"];
+            403: components["responses"]["OpenAIError403"];
+            404: components["responses"]["OpenAIError404"];
             429: components["responses"]["OpenAIError429"];
             500: components["responses"]["OpenAIError500"];
             502: components["responses"]["OpenAIError502"];
