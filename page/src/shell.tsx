@@ -35,6 +35,12 @@ const AREAS: Area[] = [
     load: () => import("./compare/compare"),
   },
   {
+    name: "questions",
+    title: words.questions,
+    isOpen: () => gatewayRole.value !== undefined,
+    load: () => import("./questions/questions"),
+  },
+  {
     name: "bases",
     title: words.bases,
     isOpen: () => gatewayRole.value !== undefined,
