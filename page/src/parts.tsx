@@ -1,6 +1,9 @@
 /** Parts of every screen: loading, empty, failed, dialogs. */
-// All areas have this file, so the small filter of two of them is no request of its own.
+// All areas have this file, so what several of them share is no request of its own.
+import "./bases/calls";
 import "./collections/where";
+import "./grid";
+import "./pages";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Fragment, h, type Child } from "./jsx";
 import type { Failure } from "./failure";
@@ -133,6 +136,26 @@ export function Loaded<T>({ of, rows, draw }: { of: Resource<T>; rows?: number; 
       {of.trouble && <StaleStrip trouble={of.trouble} loadedAt={of.loadedAt} retry={of.reload} />}
       <div class={of.trouble ? "stale" : "fresh"}>{draw(of.data)}</div>
     </>
+  );
+}
+
+/** A table in a box that scrolls sideways. Its rows are the children. */
+export function Table({ label, titles, numbers = [], kind = "", children }: { label: string; titles: string[]; numbers?: string[]; kind?: string; children?: Child }) {
+  return (
+    <div class={`table-box ${kind}`} role="group" aria-label={label} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {titles.map((title) => (
+              <th key={title} scope="col" class={numbers.includes(title) ? "n" : ""}>
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
   );
 }
 

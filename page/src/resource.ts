@@ -85,3 +85,16 @@ export function useResource<T>(key: string, load: (signal: AbortSignal) => Promi
 function initial<T>(key: string): State<T> {
   return { key, data: undefined, loadedAt: 0, trouble: undefined, isLoading: true };
 }
+
+const POLL_MILLISECONDS = 2000;
+
+/** Call a function each 2 s while something is unfinished and the tab is visible. */
+export function usePolling(isUnfinished: boolean, reload: () => void): void {
+  useEffect(() => {
+    if (!isUnfinished) return undefined;
+    const timer = setInterval(() => {
+      if (!document.hidden) reload();
+    }, POLL_MILLISECONDS);
+    return () => clearInterval(timer);
+  }, [isUnfinished, reload]);
+}

@@ -1,5 +1,5 @@
 /** The address of what is shown. It is in the hash: names of collections and documents are in no access log. */
-import { signal } from "@preact/signals";
+import { Signal } from "./signal";
 import { raw, type Stored } from "./stored";
 
 export interface Route {
@@ -9,7 +9,7 @@ export interface Route {
 }
 
 /** The current route. */
-export const route = signal<Route>(parsed(location.hash));
+export const route = new Signal<Route>(parsed(location.hash));
 
 addEventListener("hashchange", () => {
   route.value = parsed(location.hash);

@@ -1,10 +1,10 @@
 /** The caller: its key, and what it may do. The key is in memory and in the tab's session, nowhere else. */
-import { computed, effect, signal } from "@preact/signals";
 import { gateway, useKey, whenUnauthorized } from "./api";
 import { asFailure, type Failure } from "./failure";
 import { go } from "./route";
 import type { components as Gateway } from "./schema/gateway";
 import type { components as Store } from "./schema/store";
+import { computed, Signal } from "./signal";
 import { raw, type Marked } from "./stored";
 import { words } from "./words";
 
@@ -19,15 +19,15 @@ export type Session =
   | { state: "signed-out"; reason: string }
   | { state: "ready"; access: Access };
 
-export const session = signal<Session>({ state: "starting" });
+export const session = new Signal<Session>({ state: "starting" });
 
 /** The service, its limits, and the rights of the key; undefined until they are known. */
-export const access = computed<Access | undefined>(() =>
+export const access = computed((): Access | undefined =>
   session.value.state === "ready" ? session.value.access : undefined,
 );
 
 /** The role in the gateway; undefined without rights, or if the service is a store. */
-export const gatewayRole = computed<Role | undefined>(() => {
+export const gatewayRole = computed((): Role | undefined => {
   const found = access.value;
   if (!found || found.service !== "ragstore-gateway") return undefined;
   if (!found.keysRequired) return "admin";
@@ -35,7 +35,7 @@ export const gatewayRole = computed<Role | undefined>(() => {
 });
 
 /** The role in the store at this address; undefined without rights, or if the store is elsewhere. */
-export const storeRole = computed<Role | undefined>(() => {
+export const storeRole = computed((): Role | undefined => {
   const found = access.value;
   if (!found || found.store !== "in-process") return undefined;
   return found.keysRequired ? found.key?.store?.role : "admin";
@@ -55,9 +55,16 @@ whenUnauthorized((failure) => {
   session.value = { state: "signed-out", reason: had ? words.keyNoLongerValid : raw(failure.detail) };
 });
 
-// Leave the previous caller's address behind: it may name what the next one may not see.
-effect(() => {
-  if (session.value.state === "signed-out" && location.hash) go("#/", { replace: true });
+/** Set what happens when a caller signs out: the next one may not see what this one has. */
+export function whenSignedOut(action: () => void): void {
+  session.subscribe(() => {
+    if (session.value.state === "signed-out") action();
+  });
+}
+
+// The address may name what the next caller may not see.
+whenSignedOut(() => {
+  if (location.hash) go("#/", { replace: true });
 });
 
 /** Read the rights, with the key of this tab if there is one. */

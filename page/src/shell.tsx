@@ -7,6 +7,7 @@ import { Bones, NoScreen, Problem } from "./parts";
 import { nextAttempt } from "./resource";
 import { go, link, route } from "./route";
 import { access, gatewayRole, session, signIn, signOut, start, storeRole } from "./session";
+import { whenChanged } from "./signal";
 import { mark, Stored } from "./stored";
 import { words } from "./words";
 
@@ -32,6 +33,12 @@ const AREAS: Area[] = [
     title: words.compare,
     isOpen: () => gatewayRole.value !== undefined,
     load: () => import("./compare/compare"),
+  },
+  {
+    name: "questions",
+    title: words.questions,
+    isOpen: () => gatewayRole.value !== undefined,
+    load: () => import("./questions/questions"),
   },
   {
     name: "bases",
@@ -210,7 +217,11 @@ function AreaView({ area }: { area: Area }) {
 
 const root = document.getElementById("page");
 root?.replaceChildren();
-if (root) render(<Page />, root);
+function draw(): void {
+  if (root) render(<Page />, root);
+}
+whenChanged(draw);
+draw();
 // The code of the area is loaded while the service describes itself. A failure is shown where the area is drawn. Without an
 // area in the address, the first one depends on the service.
 AREAS.find((area) => area.name === route.value.path[0])?.load().catch(() => undefined);

@@ -232,6 +232,32 @@ def test_hostile_settings_passages_and_pages_are_shown_as_text(
     assert harmless(tab)
 
 
+def test_hostile_questions_and_expected_documents_are_shown_as_text(
+    open_tab: OpenTab, bases: Bases, hostile_base: str
+) -> None:
+    texts = [text for text in STRINGS if text.strip() and "\0" not in text]
+    asked = [{"text": text, "earlier": [text], "passages": [{"documentName": text}]} for text in texts]
+    body = {"name": STRINGS[0], "description": STRINGS[1], "base": hostile_base, "questions": asked}
+    path = bases.call("POST", "/ragstore/questions", json=body).headers["Location"].partition("?")[0]
+    tab = open_tab(bases.url, "#/questions")
+    tab.page.get_by_role("link", name=STRINGS[0]).click()
+    questions = tab.page.get_by_role("list", name="Questions").locator("summary")
+    eventually(lambda: questions.count() == len(texts))
+    for number in [0, *(at for at, text in enumerate(texts) if not text.isprintable())][:5]:
+        questions.nth(number).click()
+        tab.page.get_by_role("button", name="Remove: ").wait_for()
+        assert not {"\u202e", "\u2028"} & set(tab.text())
+    tab.page.get_by_role("link", name="Runs").click()
+    tab.page.get_by_role("button", name="Run", exact=True).click()
+    runs = tab.page.get_by_role("group", name="Runs")
+    runs.get_by_text("completed").wait_for()
+    runs.get_by_role("link").click()
+    tab.page.get_by_role("region", name="Outcomes").locator("tbody tr").first.wait_for()
+    assert not {"\u202e", "\u2028"} & set(tab.text())
+    assert harmless(tab)
+    bases.call("DELETE", path, params={"permanent": True})
+
+
 def test_hostile_names_of_files_that_are_not_accepted_are_shown_as_text(open_tab: OpenTab, bases: Bases) -> None:
     tab = open_tab(bases.url, f"#/bases/{bases.create('Hostile files')}")
     tab.page.get_by_role("button", name="Choose files").wait_for()

@@ -173,15 +173,26 @@ def keyed_base(keyed_gateway: KeyedGateway) -> str:
     return bases.filled("Private base", {"tea.txt": "Tea is brewed. " * 100}, sources=[source])
 
 
+@pytest.fixture(scope="module")
+def keyed_set(keyed_gateway: KeyedGateway, keyed_base: str) -> str:
+    """The id of a question set of the base."""
+    bases = Bases(keyed_gateway.served.url, {"Authorization": f"Bearer {keyed_gateway.keys['root']}"})
+    question = {"text": "How is tea brewed?", "passages": [{"documentName": "tea.txt"}]}
+    body = {"name": "Private set", "base": keyed_base, "questions": [question]}
+    location = bases.call("POST", "/ragstore/questions", json=body).headers["Location"]
+    return str(location).rpartition("/")[2].partition("?")[0]
+
+
 @pytest.mark.parametrize("role", ["reader", "writer", "admin"])
 def test_no_control_of_a_base_leads_to_a_403(
-    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str, role: str
+    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str, keyed_set: str, role: str
 ) -> None:
     tab = open_tab(keyed_gateway.served.url, f"#/bases/{keyed_base}")
     sign_in(tab, keyed_gateway.keys[role])
     tab.page.get_by_role("link", name="Knowledge bases").first.wait_for()
     below = ("", "/documents/tea.txt?chunk=1", "/try", "/settings", "/sources", "/versions")
-    for path in ("#/ask", "#/compare", "#/bases", "#/bases/new", *(f"#/bases/{keyed_base}{each}" for each in below)):
+    paths = ["#/ask", "#/compare", "#/bases", "#/bases/new", *(f"#/bases/{keyed_base}{each}" for each in below)]
+    for path in (*paths, "#/questions", f"#/questions/{keyed_set}", f"#/questions/{keyed_set}/runs"):
         tab.show(path)
         tab.page.wait_for_timeout(700)
         enabled = tab.page.locator("main button:enabled")
@@ -211,6 +222,23 @@ def test_a_reader_of_a_base_sees_the_chunks_and_the_roles_that_it_lacks(
     tab.show(f"#/bases/{keyed_base}/settings")
     tab.see("Needs the role admin")
     assert tab.page.get_by_label("Chunk size").is_disabled()
+
+
+def test_a_reader_of_a_question_set_sees_the_roles_that_it_lacks(
+    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_set: str
+) -> None:
+    tab = open_tab(keyed_gateway.served.url)
+    sign_in(tab, keyed_gateway.keys["reader"])
+    tab.show(f"#/questions/{keyed_set}")
+    tab.see("Needs the role admin")
+    assert tab.page.get_by_label("Name *").is_disabled()
+    tab.page.get_by_text("How is tea brewed?").click()
+    tab.page.get_by_role("link", name="tea.txt").wait_for()
+    assert tab.page.get_by_role("button", name="Find passages").is_disabled()
+    assert tab.page.get_by_role("button", name="Export").is_enabled()
+    tab.show(f"#/questions/{keyed_set}/runs")
+    tab.see("Needs the role writer")
+    assert tab.page.get_by_role("button", name="Run", exact=True).is_disabled()
 
 
 def test_a_reader_sees_the_passages_of_a_reply_with_the_opened_one_marked(
@@ -249,10 +277,15 @@ def test_the_questions_of_a_caller_end_with_the_sign_out(
 
 
 def test_a_key_with_patterns_sees_its_bases_only(
-    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str
+    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str, keyed_set: str
 ) -> None:
     tab = open_tab(keyed_gateway.served.url, "#/bases")
     sign_in(tab, keyed_gateway.keys["team"])
+    tab.show("#/questions")
+    tab.see("There is no question set yet")
+    tab.show(f"#/questions/{keyed_set}")
+    tab.page.get_by_role("alert").wait_for()
+    assert "Private set" not in tab.text()
     tab.show("#/bases")
     tab.see("team tea")
     assert "Private base" not in tab.text()

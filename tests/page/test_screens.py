@@ -13,6 +13,7 @@ from tests.page.comparisons import compare, side
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
 from tests.support.fake_upstream import stream_of
+from tests.support.keyed_services import eventually
 from tests.support.pages import ROOT
 from tests.support.servers import Served
 
@@ -77,6 +78,8 @@ def test_each_screenshot_of_the_page_can_be_taken(
     taken(tab, f"{name}-{scheme}")
 
 
+EXPECTED_CHARACTERS: Final = 300
+
 QUESTION: Final = "What is done if the heating of a whole building fails in winter?"
 
 REPLY: Final = """The **on-call engineer** is called at once, on any day and hour, and is on site in four hours [1].
@@ -112,6 +115,33 @@ def test_the_screenshot_of_a_reply_can_be_taken(open_tab: OpenTab, handbook: Cha
     # The passage is scrolled into view a frame later.
     tab.page.wait_for_timeout(300)
     taken(tab, f"ask-{scheme}")
+
+
+def test_the_screenshots_of_question_sets_can_be_taken(open_tab: OpenTab, handbook: Chats) -> None:
+    (found,) = handbook.bases.call("GET", "/ragstore/rags/descriptors", params={"filter": "House handbook"}).json()
+    base = found["resource"].rpartition("/")[2].partition("?")[0]
+    content = (ROOT / "examples/handbook/handbook.md").read_text()
+    asked = []
+    for line in (ROOT / "examples/handbook/questions.tsv").read_text().splitlines():
+        text, heading = line.split("\t")
+        start = content.index(f"## {heading}")
+        expected = {"documentName": "handbook.md", "start": start, "end": start + EXPECTED_CHARACTERS}
+        asked.append({"text": text, "passages": [expected]})
+    body = {"name": "Tenants", "base": base, "questions": asked}
+    path = handbook.bases.call("POST", "/ragstore/questions", json=body).headers["Location"].partition("?")[0]
+    tab = open_tab(handbook.url, f"#/questions/{path.rpartition('/')[2]}/runs", viewport={"width": 1180, "height": 720})
+    runs = tab.page.get_by_role("group", name="Runs").get_by_role("row")
+    for number in (1, 2):
+        tab.page.get_by_role("button", name="Run", exact=True).click()
+        eventually(lambda number=number: runs.count() == number + 1 and "completed" in runs.nth(1).inner_text())  # type: ignore[misc]  # mypy cannot infer the lambda
+        current = f"/ragstore/rags/{base}"
+        changed = {**handbook.bases.call("GET", current).json(), "minScore": 0.72 if number == 1 else 0.0}
+        handbook.bases.call("PUT", current, params={"version": number}, json=changed)
+    runs.nth(1).get_by_role("link").click()
+    tab.page.get_by_role("region", name="Outcomes").get_by_role("row").nth(1).wait_for()
+    for scheme in ("light", "dark"):
+        tab.page.emulate_media(color_scheme=scheme)
+        taken(tab, f"questions-{scheme}")
 
 
 def test_the_screenshots_of_a_comparison_can_be_taken(open_tab: OpenTab, handbook: Chats) -> None:

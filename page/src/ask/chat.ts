@@ -1,14 +1,15 @@
 /** The questions of this tab, and their replies. They are nowhere else, and end with the tab or with the sign-out. */
-import { effect, signal } from "@preact/signals";
 import { begin, gateway } from "../api";
 import { asFailure, Failure, failureIn } from "../failure";
-import { session } from "../session";
+import { whenSignedOut } from "../session";
+import { Signal } from "../signal";
 import { mark, raw, type Stored } from "../stored";
 import { citationsOf, hitsOf, passagesOf, type Citation, type Passage } from "./passages";
 import { say } from "./words";
 
 const PATH = "/v1/chat/completions";
 const REDRAW_MILLISECONDS = 50;
+const MAX_EARLIER = 20;
 
 /** The model or the base that gets a question. */
 export type Target = { is: "model"; name: Stored } | { is: "base"; id: string; name: Stored };
@@ -45,7 +46,7 @@ interface Chunk {
 
 class Chat {
   /** Grows with each change, so that the screen is drawn again. */
-  readonly changes = signal(0);
+  readonly changes = new Signal(0);
   turns: Turn[] = [];
   /** The question that is being written. */
   draft = "";
@@ -97,8 +98,7 @@ class Chat {
   private changed(): void {
     clearTimeout(this.redraw);
     this.redraw = undefined;
-    // Not `+=`: the effect below would depend on what it changes.
-    this.changes.value = this.changes.peek() + 1;
+    this.changes.value += 1;
   }
 
   /** Draw soon: a stream may have hundreds of parts in a second. */
@@ -157,12 +157,19 @@ class Chat {
 
   /** The conversation so far. A question without a reply is no part of it. */
   private messages(turn: Turn): { role: string; content: string }[] {
-    const before = this.turns.filter((each) => each !== turn && each.target.is === "model" && each.text && each.state !== "failed");
+    const before = this.turns.slice(0, this.turns.indexOf(turn)).filter((each) => each.target.is === "model" && each.text && each.state !== "failed");
     const messages = before.flatMap((each) => [
       { role: "user", content: each.question },
       { role: "assistant", content: each.text },
     ]);
     return [...messages, { role: "user", content: turn.question }];
+  }
+
+  /** The earlier questions of a conversation, up to the limit of a question of a set. */
+  earlier(turn: Turn): string[] {
+    if (turn.target.is === "base") return [];
+    const asked = this.messages(turn).filter((each) => each.role === "user");
+    return asked.slice(-1 - MAX_EARLIER, -1).map((each) => each.content);
   }
 
   /** Read the events of a stream. Whether its end has come. */
@@ -201,6 +208,4 @@ class Chat {
 export const chat = new Chat();
 
 // The questions of a caller are not those of the next one.
-effect(() => {
-  if (session.value.state === "signed-out") chat.clear();
-});
+whenSignedOut(() => chat.clear());

@@ -23,9 +23,11 @@ export interface Named {
   name: Stored;
   description: Stored;
   changed: Stored;
+  /** The id of the base of a question set. */
+  base: string;
 }
 
-const RESOURCE = /\/rags\/([^?/]+)\?version=(\d+)/u;
+const RESOURCE = /\/([^?/]+)\?version=(\d+)/u;
 
 /** The id and the version in the path of a version. */
 export function versionOf(resource: string): { id: string; version: number } {
@@ -46,16 +48,18 @@ export async function readBase(id: string, version: number | undefined, signal?:
 const PAGE = 1000;
 
 /** All bases whose name or description has a text, newest first. */
-export async function listBases(filter: string, signal: AbortSignal): Promise<Named[]> {
+export const listBases = (filter: string, signal?: AbortSignal): Promise<Named[]> => listNamed("rags", filter, signal);
+
+/** All configurations of a kind whose name or description has a text, newest first. */
+export async function listNamed(kind: "rags" | "assistants" | "questions", filter: string, signal?: AbortSignal): Promise<Named[]> {
   const found: Named[] = [];
   for (let index = 0; ; index += 1) {
-    const { value } = await gateway("get", "/ragstore/rags/descriptors", {
+    const { value } = await gateway("get", `/ragstore/${kind}/descriptors`, {
       query: { filter, index, limit: PAGE },
-      signal,
+      ...(signal && { signal }),
     });
-    for (const each of value) {
-      const { id } = versionOf(raw(each.resource));
-      found.push({ id, name: each.name, description: each.description, changed: each.lastModifiedOn });
+    for (const { resource, name, description, lastModifiedOn: changed, base } of value) {
+      found.push({ id: versionOf(raw(resource)).id, name, description, changed, base: base === undefined ? "" : raw(base) });
     }
     if (value.length < PAGE) return found;
   }

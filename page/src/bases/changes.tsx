@@ -1,5 +1,6 @@
 /** The changes between versions of a base, field by field, and what a change costs. */
 import { h } from "../jsx";
+import { Table } from "../parts";
 import { mark, Stored } from "../stored";
 import { words } from "../words";
 import type { Configuration } from "./calls";
@@ -52,34 +53,20 @@ function isParameter(field: string, values: unknown[]): boolean {
 
 export function ChangesTable({ of, titles }: { of: Change[]; titles: string[] }) {
   return (
-    <div class="table-box" role="group" aria-label={say.changes} tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{say.field}</th>
-            {titles.map((title) => (
-              <th key={title} scope="col">
-                {title}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {of.map(({ field, values }) => (
-            <tr key={field}>
-              <th scope="row">
-                <Stored value={mark(field)} max={200} />
-              </th>
-              {values.map((value, index) => (
-                <td key={index}>
-                  <Stored value={mark(textOf(value))} max={2000} lines />
-                </td>
-              ))}
-            </tr>
+    <Table label={say.changes} titles={[say.field, ...titles]}>
+      {of.map(({ field, values }) => (
+        <tr key={field}>
+          <th scope="row">
+            <Stored value={mark(field)} max={200} />
+          </th>
+          {values.map((value, index) => (
+            <td key={index}>
+              <Stored value={mark(textOf(value))} max={2000} lines />
+            </td>
           ))}
-        </tbody>
-      </table>
-    </div>
+        </tr>
+      ))}
+    </Table>
   );
 }
 

@@ -8,7 +8,7 @@ export class CodePoints {
   private readonly isPlain: boolean;
 
   constructor(private readonly text: string) {
-    this.isPlain = !/[\ud800-\udbff][\udc00-\udfff]/u.test(text) && !/[\u{10000}-\u{10ffff}]/u.test(text);
+    this.isPlain = !/[\u{10000}-\u{10ffff}]/u.test(text);
     if (this.isPlain) return;
     let count = 0;
     for (let at = 0; at < text.length; at += this.width(at), count += 1) {
@@ -23,6 +23,11 @@ export class CodePoints {
     let at = this.steps[step] ?? 0;
     for (let left = index - step * STEP; left > 0 && at < this.text.length; left -= 1) at += this.width(at);
     return at;
+  }
+
+  /** The code point of an index in UTF-16. */
+  index(at: number): number {
+    return this.isPlain ? at : at - (this.text.slice(0, at).match(/[\u{10000}-\u{10ffff}]/gu)?.length ?? 0);
   }
 
   private width(at: number): number {

@@ -1,10 +1,10 @@
 /** A document of a base: its state, its text with the chunks marked, and another chunking beside it. */
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { Fragment, h, type Child } from "../jsx";
 import { gateway } from "../api";
 import { asFailure, type Failure } from "../failure";
 import { Bones, Confirm, Empty, Loaded, NoScreen, Problem, RoleButton } from "../parts";
-import { useResource, type Resource } from "../resource";
+import { usePolling, useResource, type Resource } from "../resource";
 import { amend, go, link, route } from "../route";
 import { gatewayRole, includes } from "../session";
 import { raw, Stored } from "../stored";
@@ -17,8 +17,6 @@ import { MarkedText, type Span } from "./marked_text";
 import { ChunkingForm } from "./chunking_form";
 import { uploadsOf } from "./uploads";
 import { say } from "./words";
-
-const POLL_MILLISECONDS = 2000;
 
 interface Found {
   entry: Entry;
@@ -35,13 +33,7 @@ export function DocumentView({ id, name }: { id: string; name: Stored }) {
   });
   const { data, trouble, reload } = found;
   const isUnfinished = data !== undefined && ["pending", "processing"].includes(raw(data.entry.status));
-  useEffect(() => {
-    if (!isUnfinished) return undefined;
-    const timer = setInterval(() => {
-      if (!document.hidden) reload();
-    }, POLL_MILLISECONDS);
-    return () => clearInterval(timer);
-  }, [isUnfinished, reload]);
+  usePolling(isUnfinished, reload);
   return (
     <div class="screen">
       <div class="screen-head">

@@ -5,8 +5,8 @@ import { gateway } from "../api";
 import { Grid, type Column } from "../grid";
 import { useRows } from "../pages";
 import { Bones, Confirm, Empty, Problem, StaleStrip } from "../parts";
+import { usePolling } from "../resource";
 import { amend, go, link, route } from "../route";
-
 import { oneLine, raw, Stored } from "../stored";
 import { formatted, size, words } from "../words";
 import { totalOf, unfinishedOf, word, type Base, type Entry, type State, type States } from "./calls";
@@ -15,7 +15,6 @@ import { uploadsOf } from "./uploads";
 import { say } from "./words";
 
 const PAGE = 50;
-const POLL_MILLISECONDS = 2000;
 const TYPED_MILLISECONDS = 200;
 const STATES = ["", "pending", "processing", "completed", "failed"] as const;
 
@@ -47,14 +46,8 @@ export function Documents({ base }: { base: Base }) {
   const unfinished = states ? unfinishedOf(states) : 0;
   const isBusy = unfinished > 0 || uploads.isSending;
   const { reload, trouble } = rows;
-  useEffect(() => {
-    // After a failure, the list itself repeats the call.
-    if (!isBusy || trouble) return undefined;
-    const timer = setInterval(() => {
-      if (!document.hidden) reload();
-    }, POLL_MILLISECONDS);
-    return () => clearInterval(timer);
-  }, [isBusy, trouble === undefined, reload]);
+  // After a failure, the list itself repeats the call.
+  usePolling(isBusy && !trouble, reload);
   // The last files may be accepted and complete between two calls.
   useEffect(() => {
     if (!uploads.isSending && uploads.accepted > 0) reload();

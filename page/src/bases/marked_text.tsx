@@ -27,9 +27,11 @@ interface Properties {
   chosen: Span | undefined;
   /** Called with the index in UTF-16 of a click. */
   choose?: (at: number) => void;
+  /** Called with a part of the text that is selected. */
+  select?: (span: Span) => void;
 }
 
-export function MarkedText({ value, spans, chosen, choose }: Properties) {
+export function MarkedText({ value, spans, chosen, choose, select }: Properties) {
   const container = useRef<HTMLDivElement>(null);
   const length = raw(value).length;
   useLayoutEffect(() => {
@@ -52,9 +54,17 @@ export function MarkedText({ value, spans, chosen, choose }: Properties) {
 
   function click(event: MouseEvent): void {
     const element = container.current;
-    if (!element || !choose || !document.getSelection()?.isCollapsed) return;
-    const at = new TextMap(element).indexAt(event.clientX, event.clientY);
-    if (at !== undefined) choose(at);
+    const selection = document.getSelection();
+    if (!element || !selection) return;
+    const map = new TextMap(element);
+    if (!selection.isCollapsed) {
+      const { startContainer, startOffset, endContainer, endOffset } = selection.getRangeAt(0);
+      const [start, end] = [map.indexIn(startContainer, startOffset), map.indexIn(endContainer, endOffset)];
+      if (select && start !== undefined && end !== undefined) select({ start, end });
+      return;
+    }
+    const at = choose && map.indexAt(event.clientX, event.clientY);
+    if (at !== undefined) choose?.(at);
   }
   return (
     <div class="marked" onClick={click}>
@@ -176,11 +186,15 @@ class TextMap {
   /** The index of the character below a point of the window. */
   indexAt(x: number, y: number): number | undefined {
     const found = document.caretPositionFromPoint?.(x, y);
-    if (!found) return undefined;
-    const number = this.blocks.findIndex((block) => block.contains(found.offsetNode));
-    const own = this.nodes[number]?.find(({ node }) => node.contains(found.offsetNode));
+    return found ? this.indexIn(found.offsetNode, found.offset) : undefined;
+  }
+
+  /** The index of a position in the document; undefined outside of the text. */
+  indexIn(container: Node, offset: number): number | undefined {
+    const number = this.blocks.findIndex((block) => block.contains(container));
+    const own = this.nodes[number]?.find(({ node }) => node.contains(container));
     if (!own) return undefined;
-    return own.node === found.offsetNode ? own.start + found.offset : own.start;
+    return own.node === container ? own.start + offset : own.start;
   }
 
   /** The position of an index in the document, in the node of a character. */

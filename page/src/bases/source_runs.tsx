@@ -1,10 +1,10 @@
 /** The history of a source. It is read again only while a run is in progress and the tab is visible. */
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
 import { asFailure, type Failure } from "../failure";
-import { Loaded, Problem, RoleButton } from "../parts";
-import { useResource } from "../resource";
+import { Loaded, Problem, RoleButton, Table } from "../parts";
+import { usePolling, useResource } from "../resource";
 import type { components } from "../schema/gateway";
 import { gatewayRole } from "../session";
 import { raw, Stored, type Marked } from "../stored";
@@ -15,7 +15,6 @@ import { say } from "./words";
 type Run = Marked<components["schemas"]["SourceRun"]>;
 
 const SHOWN = 20;
-const POLL_MILLISECONDS = 2000;
 const COUNTS = ["added", "changed", "unchanged", "missing", "removed", "failed", "skipped"] as const;
 
 export function Runs({ base, source }: { base: string; source: Stored }) {
@@ -27,13 +26,7 @@ export function Runs({ base, source }: { base: string; source: Stored }) {
   const { data, reload } = runs;
   const isRunning = data?.runs.some((each) => each.status === "running") ?? false;
   const [failure, setFailure] = useState<Failure>();
-  useEffect(() => {
-    if (!isRunning) return undefined;
-    const timer = setInterval(() => {
-      if (!document.hidden) reload();
-    }, POLL_MILLISECONDS);
-    return () => clearInterval(timer);
-  }, [isRunning, reload]);
+  usePolling(isRunning, reload);
   async function cancel(run: Run): Promise<void> {
     setFailure(undefined);
     try {
@@ -51,46 +44,31 @@ export function Runs({ base, source }: { base: string; source: Stored }) {
       <Loaded
         of={runs}
         rows={2}
-        draw={({ runs: rows }) => (rows.length === 0 ? <p class="fine">{say.neverRun}</p> : <Table of={rows} cancel={(run) => void cancel(run)} />)}
+        draw={({ runs: rows }) => (rows.length === 0 ? <p class="fine">{say.neverRun}</p> : <Rows of={rows} cancel={(run) => void cancel(run)} />)}
       />
     </section>
   );
 }
 
-function Table({ of, cancel }: { of: Run[]; cancel: (run: Run) => void }) {
+function Rows({ of, cancel }: { of: Run[]; cancel: (run: Run) => void }) {
   return (
-    <div class="table-box" role="group" aria-label={say.history} tabIndex={0}>
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">{say.started}</th>
-            <th scope="col">{say.state}</th>
-            <th scope="col">{say.counts}</th>
-            <th scope="col" class="n">
-              {say.chunks}
-            </th>
-            <th scope="col">{words.cancel}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {of.map((run) => (
-            <tr key={raw(run.runId)}>
-              <th scope="row">{momentOf(run.startedOn)}</th>
-              <td>
-                <span class={run.status === "completed" ? "state-ok" : run.status === "failed" ? "state-bad" : ""}>{run.status}</span>{" "}
-                <Stored value={run.reason} max={200} />
-              </td>
-              <td>
-                {COUNTS.filter((name) => run[name] > 0)
-                  .map((name) => `${formatted(run[name])} ${name}`)
-                  .join(", ")}
-              </td>
-              <td class="n">{formatted(run.chunks)}</td>
-              <td>{run.status === "running" && <RoleButton role={gatewayRole.value} needs="writer" label={say.cancelRun} onClick={() => cancel(run)} />}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table label={say.history} titles={[say.started, say.state, say.counts, say.chunks, words.cancel]} numbers={[say.chunks]}>
+      {of.map((run) => (
+        <tr key={raw(run.runId)}>
+          <th scope="row">{momentOf(run.startedOn)}</th>
+          <td>
+            <span class={run.status === "completed" ? "state-ok" : run.status === "failed" ? "state-bad" : ""}>{run.status}</span>{" "}
+            <Stored value={run.reason} max={200} />
+          </td>
+          <td>
+            {COUNTS.filter((name) => run[name] > 0)
+              .map((name) => `${formatted(run[name])} ${name}`)
+              .join(", ")}
+          </td>
+          <td class="n">{formatted(run.chunks)}</td>
+          <td>{run.status === "running" && <RoleButton role={gatewayRole.value} needs="writer" label={say.cancelRun} onClick={() => cancel(run)} />}</td>
+        </tr>
+      ))}
+    </Table>
   );
 }

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
 import { asFailure, type Failure } from "../failure";
-import { Bones, Confirm, Empty, FormEnd, Loaded, Problem, RoleButton } from "../parts";
+import { Bones, Confirm, Empty, FormEnd, Loaded, Problem, RoleButton, Table } from "../parts";
 import { useResource } from "../resource";
 import type { components } from "../schema/gateway";
 import { gatewayRole } from "../session";
@@ -204,38 +204,24 @@ function PreviewOf({ pages: { pages, complete, reason } }: { pages: Preview }) {
         {!complete && ", "}
         {!complete && <Stored value={mark(say.cutShort(raw(reason)))} />}
       </p>
-      <div class="table-box preview" role="group" aria-label={say.preview} tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{say.address}</th>
-              <th scope="col">{say.outcome}</th>
-              <th scope="col">{say.reason}</th>
-              <th scope="col" class="n">
-                {say.depth}
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {pages.map((page, index) => (
-              <tr key={index}>
-                <th scope="row">
-                  <Stored value={page.url} max={500} />
-                  <span class="fine">
-                    {" "}
-                    <Stored value={page.title} max={200} />
-                  </span>
-                </th>
-                <td>{page.outcome}</td>
-                <td>
-                  <Stored value={page.reason} max={100} />
-                </td>
-                <td class="n">{formatted(page.depth)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table kind="preview" label={say.preview} titles={[say.address, say.outcome, say.reason, say.depth]} numbers={[say.depth]}>
+        {pages.map((page, index) => (
+          <tr key={index}>
+            <th scope="row">
+              <Stored value={page.url} max={500} />
+              <span class="fine">
+                {" "}
+                <Stored value={page.title} max={200} />
+              </span>
+            </th>
+            <td>{page.outcome}</td>
+            <td>
+              <Stored value={page.reason} max={100} />
+            </td>
+            <td class="n">{formatted(page.depth)}</td>
+          </tr>
+        ))}
+      </Table>
     </section>
   );
 }

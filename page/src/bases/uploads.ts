@@ -1,8 +1,8 @@
 /** Files that are sent into knowledge bases. Sending continues while other screens are shown. */
-import { effect, signal } from "@preact/signals";
 import { upload } from "../api";
 import { asFailure, type Failure } from "../failure";
-import { access, session } from "../session";
+import { access, whenSignedOut } from "../session";
+import { Signal } from "../signal";
 import { mark, raw, type Stored } from "../stored";
 import { size } from "../words";
 import { say } from "./words";
@@ -39,7 +39,7 @@ interface Outcome {
 /** The files that are sent into one base. */
 export class Uploads {
   /** Grows with each change, so that screens are drawn again. */
-  readonly changes = signal(0);
+  readonly changes = new Signal(0);
   total = 0;
   accepted = 0;
   bytes = 0;
@@ -235,8 +235,7 @@ export function uploadsOf(base: string): Uploads {
 }
 
 // The files of a caller are not sent with the key of the next one.
-effect(() => {
-  if (session.value.state !== "signed-out") return;
+whenSignedOut(() => {
   bases.forEach((each) => each.cancel());
   bases.clear();
 });

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
 import { asFailure, type Failure } from "../failure";
-import { Dialog, FormEnd, Loaded, RoleButton } from "../parts";
+import { Dialog, FormEnd, Loaded, RoleButton, Table } from "../parts";
 import { useResource } from "../resource";
 import { go, link } from "../route";
 import { gatewayRole } from "../session";
@@ -29,43 +29,30 @@ export function Versions({ base }: { base: Base }) {
         draw={({ versions: rows, total }) => (
           <section class="stack tight" aria-label={say.versionsLabel(total)}>
             <h2>{say.versionsLabel(total)}</h2>
-            <div class="table-box" role="group" aria-label={say.versionsLabel(total)} tabIndex={0}>
-              <table>
-                <thead>
-                  <tr>
-                    <th scope="col">{words.version}</th>
-                    <th scope="col">{say.written}</th>
-                    <th scope="col">{say.older}</th>
-                    <th scope="col">{say.newer}</th>
-                    <th scope="col">{say.duplicate}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {rows.map(({ version, createdOn }) => (
-                    <tr key={version}>
-                      <th scope="row">
-                        {formatted(version)} {version === base.version && <span class="fine">{say.current}</span>}
-                      </th>
-                      <td>{momentOf(createdOn)}</td>
-                      {([0, 1] as const).map((side) => (
-                        <td key={side}>
-                          <input
-                            type="radio"
-                            name={`version-${side}`}
-                            aria-label={`${side === 0 ? say.older : say.newer}: ${say.version(version)}`}
-                            checked={pair[side] === version}
-                            onChange={() => setPair(side === 0 ? [version, pair[1]] : [pair[0], version])}
-                          />
-                        </td>
-                      ))}
-                      <td>
-                        <RoleButton role={gatewayRole.value} needs="admin" label={say.duplicateVersion(version)} onClick={() => setCopied(version)} />
-                      </td>
-                    </tr>
+            <Table label={say.versionsLabel(total)} titles={[words.version, say.written, say.older, say.newer, say.duplicate]}>
+              {rows.map(({ version, createdOn }) => (
+                <tr key={version}>
+                  <th scope="row">
+                    {formatted(version)} {version === base.version && <span class="fine">{say.current}</span>}
+                  </th>
+                  <td>{momentOf(createdOn)}</td>
+                  {([0, 1] as const).map((side) => (
+                    <td key={side}>
+                      <input
+                        type="radio"
+                        name={`version-${side}`}
+                        aria-label={`${side === 0 ? say.older : say.newer}: ${say.version(version)}`}
+                        checked={pair[side] === version}
+                        onChange={() => setPair(side === 0 ? [version, pair[1]] : [pair[0], version])}
+                      />
+                    </td>
                   ))}
-                </tbody>
-              </table>
-            </div>
+                  <td>
+                    <RoleButton role={gatewayRole.value} needs="admin" label={say.duplicateVersion(version)} onClick={() => setCopied(version)} />
+                  </td>
+                </tr>
+              ))}
+            </Table>
             {total > PAGE && (
               <p class="row">
                 <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>

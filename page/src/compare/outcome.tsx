@@ -2,7 +2,7 @@
 import { useRef, useState } from "preact/hooks";
 import { Fragment, h } from "../jsx";
 import { say as asked } from "../ask/words";
-import { Bar } from "../parts";
+import { Bar, Table } from "../parts";
 import { link } from "../route";
 import { mark, raw, Stored, StoredText } from "../stored";
 import { formatted, scored } from "../words";
@@ -146,31 +146,19 @@ function Stages({ of: { stages, searches } }: { of: Trial }) {
     <details>
       <summary>{say.stages}</summary>
       <p class="fine">{say.concurrent}</p>
-      <div class="table-box" role="group" aria-label={say.stages} tabIndex={0}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{say.stage}</th>
-              <th scope="col" class="n">
-                {say.milliseconds}
-              </th>
+      <Table label={say.stages} titles={[say.stage, say.milliseconds]} numbers={[say.milliseconds]}>
+        {stages.map((each, index) => {
+          const base = each.baseId && names.get(raw(each.baseId));
+          return (
+            <tr key={index}>
+              <td>
+                <Stored value={each.name} /> {base && <Stored value={base} max={100} />}
+              </td>
+              <td class="n">{formatted(each.ms)}</td>
             </tr>
-          </thead>
-          <tbody>
-            {stages.map((each, index) => {
-              const base = each.baseId && names.get(raw(each.baseId));
-              return (
-                <tr key={index}>
-                  <td>
-                    <Stored value={each.name} /> {base && <Stored value={base} max={100} />}
-                  </td>
-                  <td class="n">{formatted(each.ms)}</td>
-                </tr>
-              );
-            })}
-          </tbody>
-        </table>
-      </div>
+          );
+        })}
+      </Table>
     </details>
   );
 }

@@ -1,11 +1,11 @@
 /** The two sides of a comparison: their targets, their parameters, and the requests that they make. */
-import { effect, signal } from "@preact/signals";
 import { gateway } from "../api";
-import { listBases, type Named } from "../bases/calls";
+import { listBases, listNamed, type Named } from "../bases/calls";
 import { parsedWhere } from "../collections/where";
 import { route } from "../route";
 import type { components } from "../schema/gateway";
-import { session } from "../session";
+import { whenSignedOut } from "../session";
+import { Signal } from "../signal";
 import { mark, raw, type Marked, type Stored } from "../stored";
 import { say } from "./words";
 
@@ -39,11 +39,11 @@ interface Comparison {
 const nothing = (): Comparison => ({ question: "", fields: { a: NONE, b: NONE }, sent: undefined });
 
 /** The comparison of this tab. It ends with the tab or with the sign-out. */
-export const comparison = signal<Comparison>(nothing());
+export const comparison = new Signal<Comparison>(nothing());
 
 // A comparison of a caller is not one of the next caller.
-effect(() => {
-  if (session.value.state === "signed-out") comparison.value = nothing();
+whenSignedOut(() => {
+  comparison.value = nothing();
 });
 
 export function setQuestion(question: string): void {
@@ -91,22 +91,10 @@ export interface Listed {
   assistants: { id: string; name: Stored }[];
 }
 
-const PAGE = 1000;
-const RESOURCE = /\/assistants\/([^?/]+)/u;
-
 /** All bases and assistants that exist for the caller. */
 export async function listTargets(signal: AbortSignal): Promise<Listed> {
-  const [bases, assistants] = await Promise.all([listBases("", signal), listAssistants(signal)]);
+  const [bases, assistants] = await Promise.all([listBases("", signal), listNamed("assistants", "", signal)]);
   return { bases, assistants };
-}
-
-async function listAssistants(signal: AbortSignal): Promise<Listed["assistants"]> {
-  const found: Listed["assistants"] = [];
-  for (let index = 0; ; index += 1) {
-    const { value } = await gateway("get", "/ragstore/assistants/descriptors", { query: { index, limit: PAGE }, signal });
-    for (const each of value) found.push({ id: RESOURCE.exec(raw(each.resource))?.[1] ?? "", name: each.name });
-    if (value.length < PAGE) return found;
-  }
 }
 
 /** The stored assistant, as it is edited. */
