@@ -36,6 +36,7 @@ from ragstore_gateway.conversations.routes import delete_conversation, get_conve
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.engines.assembly import Engines
+from ragstore_gateway.engines.named_engines import named_engines
 from ragstore_gateway.evaluation.evaluations import Evaluations
 from ragstore_gateway.evaluation.routes import ROUTES as EVALUATION_ROUTES
 from ragstore_gateway.evaluation.runs import QuestionRuns
@@ -64,10 +65,13 @@ from ragstore_gateway.store.store import Store
 from ragstore_gateway.web.assembly import fetch_rules, url_check
 
 
-def completed(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase | None) -> KnowledgeBase:
+def completed(
+    embeddings: Embeddings, engines: Engines, body: KnowledgeBase, before: KnowledgeBase | None
+) -> KnowledgeBase:
     """A knowledge base as it is stored: with what new bases have by default, and bases of earlier versions have not.
 
     Args:
+        engines: knows the store types of named engines.
         body: the base as it is written.
         before: the version before; None for a new base.
 
@@ -88,7 +92,10 @@ def completed(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase
     configured = body.store_parameters.get("dimension")
     if dimension is not None and configured is not None and str(configured) != str(dimension):
         raise InvalidRequest.at("$.storeParameters.dimension", f"Must be {dimension}, as the embeddings have it")
-    return msgspec.structs.replace(body, embedding_parameters=dict(parameters), embed_headings=headings)
+    store_type = (engines.type_of(body.engine) if body.engine else None) or body.store_type
+    return msgspec.structs.replace(
+        body, embedding_parameters=dict(parameters), embed_headings=headings, store_type=store_type
+    )
 
 
 class KnowledgeServices:
@@ -121,12 +128,17 @@ class KnowledgeServices:
         workload: Workload = Workload.ALL,
     ) -> None:
         self.database = Database.from_settings(settings)
+        self.engines = engines = Engines(
+            embeddings.secrets,
+            store.client,
+            ragstore_problem=lambda: store.problem,
+            named=named_engines(settings.engines, embeddings.secrets),
+        )
         self.knowledge_bases = Configurations(
-            self.database, "rags", KnowledgeBase, lambda body, before: completed(embeddings, body, before)
+            self.database, "rags", KnowledgeBase, lambda body, before: completed(embeddings, engines, body, before)
         )
         self.assistants = Configurations(self.database, "assistants", Assistant)
         self.question_sets = QuestionSets(self.database, self.knowledge_bases)
-        self.engines = Engines(embeddings.secrets, store.client, ragstore_problem=lambda: store.problem)
         self._store_check = StoreCheck(self.database, store) if settings.check_store else None
         self.ingestion = Ingestion(
             settings,
@@ -172,6 +184,7 @@ class KnowledgeServices:
         validator = KnowledgeBaseValidator(
             embeddings.check,
             self.engines.check,
+            self.engines.check_named,
             url_check(fetch_rules(settings)),
             LinkCheck(store, settings).faults,
         )

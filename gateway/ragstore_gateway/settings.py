@@ -109,6 +109,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         ingestion_retention_days: how long the state of an ingestion is kept after its end.
         collection_prefix: begins the names of the collections of knowledge bases. The store must reserve it, see
             [collections of the gateway](security.md#collections-of-the-gateway).
+        engines: the named engines of knowledge bases, as a JSON object; secrets are references such as `${env:NAME}`.
+            See [named engines](engines.md#named-engines).
         check_store: whether knowledge bases are 503 over a store that has none of the collections of the documents in
             the state. `false` uses such a store, in which earlier documents are not found.
         models_path: folder of the models that a configuration may name as `onnx:FOLDER`; empty means that there are
@@ -209,6 +211,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     ingestion_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
     ingestion_retention_days: Annotated[float, Meta(ge=0)] = 7.0
     collection_prefix: str = "kb_"
+    engines: Annotated[dict[str, dict[str, Any]], SECRET] = {}
     check_store: bool = True
     models_path: str = ""
     secrets_path: str = ""

@@ -10,6 +10,7 @@ from ragstore_gateway.configurations.name_characters import NEW_NAME
 from ragstore_gateway.configurations.source import MAX_SOURCES, Source
 from ragstore_gateway.embeddings.providers.declared import EmbeddingProvider
 from ragstore_gateway.engines.engines import StoreType
+from ragstore_gateway.engines.named_engines import ENGINE_KEY
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
 
 Parameters: TypeAlias = dict[str, Any]
@@ -60,6 +61,14 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     store_parameters: Annotated[
         Parameters, Meta(description="Parameters of the store. Secrets are references, such as `${env:NAME}`.")
     ] = {}
+    engine: Annotated[
+        str,
+        Meta(
+            max_length=63,
+            description="An engine that the settings of the gateway name; it has the store type and the parameters. "
+            "Empty for the engine of `storeType`.",
+        ),
+    ] = ""
     chunk_strategy: Annotated[ChunkStrategy, Meta(description="Where a text may be split.")] = "recursive"
     chunk_size: ChunkSize = 512
     chunk_overlap: ChunkOverlap = 64
@@ -89,6 +98,11 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     def collection(self) -> str:
         """The existing collection that it searches; empty for collections of its own."""
         return str(self.store_parameters.get("collection") or "")
+
+    @property
+    def engine_parameters(self) -> Parameters:
+        """The parameters that collections of its own are opened with: the name of its engine, or `store_parameters`."""
+        return {ENGINE_KEY: self.engine} if self.engine else self.store_parameters
 
     @property
     def is_shared(self) -> bool:
