@@ -16,7 +16,7 @@ from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.default_bases import DefaultBases
 from ragstore_gateway.configurations.json_schema import KNOWLEDGE_BASE_CHOICES
-from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.knowledge_base import DEFAULT_STORE, KnowledgeBase
 from ragstore_gateway.configurations.link_check import LinkCheck
 from ragstore_gateway.configurations.question_set import QuestionSet
 from ragstore_gateway.configurations.question_sets import QuestionSets
@@ -43,6 +43,7 @@ from ragstore_gateway.evaluation.runs import QuestionRuns
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
+from ragstore_gateway.ingestion.placement import Placement
 from ragstore_gateway.ingestion.split_routes import split_document
 from ragstore_gateway.ingestion.store_check import StoreCheck
 from ragstore_gateway.ingestion.workload import Workload
@@ -79,6 +80,7 @@ def completed(
         InvalidRequest: the engine is configured for another dimension than the model has, or the folder of the model
             cannot be used any more.
     """
+    body = _with_engine(engines, body, before)
     if body.collection:
         # The model is that of the collection.
         return body
@@ -92,10 +94,17 @@ def completed(
     configured = body.store_parameters.get("dimension")
     if dimension is not None and configured is not None and str(configured) != str(dimension):
         raise InvalidRequest.at("$.storeParameters.dimension", f"Must be {dimension}, as the embeddings have it")
-    store_type = (engines.type_of(body.engine) if body.engine else None) or body.store_type
-    return msgspec.structs.replace(
-        body, embedding_parameters=dict(parameters), embed_headings=headings, store_type=store_type
-    )
+    return msgspec.structs.replace(body, embedding_parameters=dict(parameters), embed_headings=headings)
+
+
+def _with_engine(engines: Engines, body: KnowledgeBase, before: KnowledgeBase | None) -> KnowledgeBase:
+    """A base with its named engine, which a new version keeps unless it chooses another store."""
+    engine = body.engine
+    if engine is None and before is not None and not body.store_parameters:
+        is_kept = body.store_type in (DEFAULT_STORE, before.store_type)
+        engine = before.engine if is_kept else ""
+    store_type = engines.type_of(engine) if engine else None
+    return msgspec.structs.replace(body, engine=engine or "", store_type=store_type or body.store_type)
 
 
 class KnowledgeServices:
@@ -135,7 +144,11 @@ class KnowledgeServices:
             named=named_engines(settings.engines, embeddings.secrets),
         )
         self.knowledge_bases = Configurations(
-            self.database, "rags", KnowledgeBase, lambda body, before: completed(embeddings, engines, body, before)
+            self.database,
+            "rags",
+            KnowledgeBase,
+            lambda body, before: completed(embeddings, engines, body, before),
+            Placement(self.database, settings.placement_engines).placed,
         )
         self.assistants = Configurations(self.database, "assistants", Assistant)
         self.question_sets = QuestionSets(self.database, self.knowledge_bases)

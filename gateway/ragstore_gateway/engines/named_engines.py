@@ -29,7 +29,6 @@ class NamedEngine:
     """An engine of the settings.
 
     Attributes:
-        store_type: its type.
         parameters: the `storeParameters` that a base in it would have.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -24,17 +24,17 @@ from ragstore_gateway.settings import load, shown
 
 SECRETS = SecretReferences({"env": EnvironmentSource(environ={"SHARD_API_KEY": "canary-key"})})
 NOBODY = "http://127.0.0.1:1"
-SHARD = {"storeType": "ragstore", "baseUrl": NOBODY, "apiKey": "${env:SHARD_API_KEY}"}
+SHARD: Mapping[str, object] = {"storeType": "ragstore", "baseUrl": NOBODY, "apiKey": "${env:SHARD_API_KEY}"}
 
 
-def engines(client: AsyncClient, **given: dict[str, object]) -> Engines:
+def engines(client: AsyncClient, **given: Mapping[str, object]) -> Engines:
     """The engines of a gateway whose settings name some."""
     return Engines(SECRETS, client, 2, named=named_engines(given, SECRETS))
 
 
 @pytest.fixture
 async def own() -> AsyncIterator[AsyncClient]:
-    """The client of the gateway's store, which nobody serves."""
+    """The client of the gateway's store, at an address where nothing listens."""
     async with AsyncClient(NOBODY, api_key=None, retries=0) as client:
         yield client
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from tests.gateway.ingestion.conftest import new_base
 from tests.support.ingestion import EmbeddingServer, State, collection_names, text_of, until
@@ -32,6 +33,25 @@ async def test_the_configuration_has_the_name_of_the_engine_and_its_type(
     stored = response.json()
     assert (stored["engine"], stored["storeType"], stored["storeParameters"]) == ("shard-1", "ragstore", {})
     assert gateway.url not in response.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"chunkSize": 200}, "shard-1"),
+        ({"chunkSize": 200, "storeType": "ragstore", "storeParameters": {}}, "shard-1"),
+        ({"engine": ""}, ""),
+        ({"storeType": "in-memory"}, ""),
+    ],
+)
+async def test_a_new_version_that_chooses_no_store_keeps_the_engine(
+    client: httpx.AsyncClient, server: EmbeddingServer, fields: dict[str, object], expected: str
+) -> None:
+    base = await new_base(client, server, engine="shard-1")
+    stored = (await client.get(base.path)).json()
+    body = {name: stored[name] for name in ("name", "embeddingProvider", "embeddingParameters")}
+    written = await client.put(f"{base.path}?version=1", json={**body, **fields})
+    assert written.json()["engine"] == expected, written.text
 
 
 async def test_a_name_that_the_settings_do_not_have_is_rejected_with_its_path(client: httpx.AsyncClient) -> None:

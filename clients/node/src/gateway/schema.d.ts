@@ -2372,11 +2372,8 @@ export interface components {
              * @default {}
              */
             storeParameters?: Record<string, unknown>;
-            /**
-             * @description An engine that the settings of the gateway name; it has the store type and the parameters. Empty for the engine of `storeType`.
-             * @default
-             */
-            engine?: string;
+            /** @default null */
+            engine?: string | null;
             /**
              * @description Where a text may be split.
              * @default recursive
