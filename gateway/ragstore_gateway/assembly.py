@@ -16,7 +16,7 @@ from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.default_bases import DefaultBases
 from ragstore_gateway.configurations.json_schema import KNOWLEDGE_BASE_CHOICES
-from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.knowledge_base import DEFAULT_STORE, KnowledgeBase
 from ragstore_gateway.configurations.link_check import LinkCheck
 from ragstore_gateway.configurations.question_set import QuestionSet
 from ragstore_gateway.configurations.question_sets import QuestionSets
@@ -36,12 +36,14 @@ from ragstore_gateway.conversations.routes import delete_conversation, get_conve
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.engines.assembly import Engines
+from ragstore_gateway.engines.named_engines import named_engines
 from ragstore_gateway.evaluation.evaluations import Evaluations
 from ragstore_gateway.evaluation.routes import ROUTES as EVALUATION_ROUTES
 from ragstore_gateway.evaluation.runs import QuestionRuns
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
+from ragstore_gateway.ingestion.placement import Placement
 from ragstore_gateway.ingestion.split_routes import split_document
 from ragstore_gateway.ingestion.store_check import StoreCheck
 from ragstore_gateway.ingestion.workload import Workload
@@ -64,10 +66,13 @@ from ragstore_gateway.store.store import Store
 from ragstore_gateway.web.assembly import fetch_rules, url_check
 
 
-def completed(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase | None) -> KnowledgeBase:
+def completed(
+    embeddings: Embeddings, engines: Engines, body: KnowledgeBase, before: KnowledgeBase | None
+) -> KnowledgeBase:
     """A knowledge base as it is stored: with what new bases have by default, and bases of earlier versions have not.
 
     Args:
+        engines: knows the store types of named engines.
         body: the base as it is written.
         before: the version before; None for a new base.
 
@@ -75,6 +80,7 @@ def completed(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase
         InvalidRequest: the engine is configured for another dimension than the model has, or the folder of the model
             cannot be used any more.
     """
+    body = _with_engine(engines, body, before)
     if body.collection:
         # The model is that of the collection.
         return body
@@ -89,6 +95,16 @@ def completed(embeddings: Embeddings, body: KnowledgeBase, before: KnowledgeBase
     if dimension is not None and configured is not None and str(configured) != str(dimension):
         raise InvalidRequest.at("$.storeParameters.dimension", f"Must be {dimension}, as the embeddings have it")
     return msgspec.structs.replace(body, embedding_parameters=dict(parameters), embed_headings=headings)
+
+
+def _with_engine(engines: Engines, body: KnowledgeBase, before: KnowledgeBase | None) -> KnowledgeBase:
+    """A base with its named engine, which a new version keeps unless it chooses another store."""
+    engine = body.engine
+    if engine is None and before is not None and not body.store_parameters:
+        is_kept = body.store_type in (DEFAULT_STORE, before.store_type)
+        engine = before.engine if is_kept else ""
+    store_type = engines.type_of(engine) if engine else None
+    return msgspec.structs.replace(body, engine=engine or "", store_type=store_type or body.store_type)
 
 
 class KnowledgeServices:
@@ -121,12 +137,21 @@ class KnowledgeServices:
         workload: Workload = Workload.ALL,
     ) -> None:
         self.database = Database.from_settings(settings)
+        self.engines = engines = Engines(
+            embeddings.secrets,
+            store.client,
+            ragstore_problem=lambda: store.problem,
+            named=named_engines(settings.engines, embeddings.secrets),
+        )
         self.knowledge_bases = Configurations(
-            self.database, "rags", KnowledgeBase, lambda body, before: completed(embeddings, body, before)
+            self.database,
+            "rags",
+            KnowledgeBase,
+            lambda body, before: completed(embeddings, engines, body, before),
+            Placement(self.database, settings.placement_engines).placed,
         )
         self.assistants = Configurations(self.database, "assistants", Assistant)
         self.question_sets = QuestionSets(self.database, self.knowledge_bases)
-        self.engines = Engines(embeddings.secrets, store.client, ragstore_problem=lambda: store.problem)
         self._store_check = StoreCheck(self.database, store) if settings.check_store else None
         self.ingestion = Ingestion(
             settings,
@@ -172,6 +197,7 @@ class KnowledgeServices:
         validator = KnowledgeBaseValidator(
             embeddings.check,
             self.engines.check,
+            self.engines.check_named,
             url_check(fetch_rules(settings)),
             LinkCheck(store, settings).faults,
         )

@@ -62,6 +62,12 @@ class DriverMissing(NotConfigured):
     title: ClassVar[str] = "Driver missing"
 
 
+class EngineMissing(NotConfigured):
+    """A knowledge base names an engine that the settings do not have any more."""
+
+    title: ClassVar[str] = "Engine missing"
+
+
 class DimensionMismatch(ServiceError):
     """A vector of another dimension than its collection's. Nothing was written."""
 

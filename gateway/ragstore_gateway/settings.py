@@ -109,6 +109,10 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         ingestion_retention_days: how long the state of an ingestion is kept after its end.
         collection_prefix: begins the names of the collections of knowledge bases. The store must reserve it, see
             [collections of the gateway](security.md#collections-of-the-gateway).
+        engines: the named engines of knowledge bases, as a JSON object; secrets are references such as `${env:NAME}`.
+            See [named engines](engines.md#named-engines).
+        engine_placement: the named engines that new knowledge bases are placed on if they choose none, separated by
+            commas: each base on the engine with the fewest chunks. Empty means that they are in the gateway's store.
         check_store: whether knowledge bases are 503 over a store that has none of the collections of the documents in
             the state. `false` uses such a store, in which earlier documents are not found.
         models_path: folder of the models that a configuration may name as `onnx:FOLDER`; empty means that there are
@@ -211,6 +215,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     ingestion_lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 15.0
     ingestion_retention_days: Annotated[float, Meta(ge=0)] = 7.0
     collection_prefix: str = "kb_"
+    engines: Annotated[dict[str, dict[str, Any]], SECRET] = {}
+    engine_placement: str = ""
     check_store: bool = True
     models_path: str = ""
     secrets_path: str = ""
@@ -278,6 +284,11 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     def allowed_linked_collections(self) -> list[str]:
         """The collections of a remote store that knowledge bases may search."""
         return [*self.collections, *(name.strip() for name in self.linked_collections.split(",") if name.strip())]
+
+    @property
+    def placement_engines(self) -> list[str]:
+        """The named engines that new bases are placed on."""
+        return [name.strip() for name in self.engine_placement.split(",") if name.strip()]
 
     @property
     def collections(self) -> list[str]:
@@ -381,6 +392,11 @@ def _check(settings: Settings) -> None:
             f"{variable('ingestion_workers')} is wrong: workers need PostgreSQL, and {variable('database_url')} is "
             "not set"
         )
+    for name in settings.placement_engines:
+        if name not in settings.engines:
+            raise SettingsError(
+                f"{variable('engine_placement')} is wrong: {variable('engines')} has no engine '{name}'"
+            )
     for field in ("upstream_url", "searxng_url", "public_url"):
         url = str(getattr(settings, field))
         parts = urlsplit(url)

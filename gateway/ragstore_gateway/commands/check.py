@@ -48,6 +48,7 @@ async def check_all(settings: Settings) -> Sequence[Checked]:
         "Keys": _keys,
         "Database": _database,
         "Store": _store,
+        **({"Engines": _engines} if settings.engines else {}),
         "Embedding provider": _embedding_provider,
         "Model server": _upstream,
     }
@@ -113,6 +114,25 @@ async def _store(settings: Settings) -> str:
         if store.problem:
             raise click.ClickException(store.problem)
     return "available in the process of the gateway" if store.in_process else f"{store.client.base_url} is available"
+
+
+async def _engines(settings: Settings) -> str:
+    from ragstore_gateway.app import create_secrets
+    from ragstore_gateway.engines.assembly import Engines
+    from ragstore_gateway.engines.named_engines import ENGINE_KEY, named_engines
+    from ragstore_gateway.secrets.connections import Connections
+    from ragstore_gateway.store.store import Store
+
+    async with Connections() as connections:
+        secrets = create_secrets(settings, connections)
+        named = named_engines(settings.engines, secrets)
+        # The check of the store tries the gateway's own.
+        others = [name for name, each in named.items() if each.store_type != "ragstore" or each.parameters]
+        engines = Engines(secrets, Store.from_env(settings, threading.Event()).client, named=named)
+        async with engines.running():
+            for name in others:
+                await engines.open(named[name].store_type, {ENGINE_KEY: name}, "check", 1).count()
+    return f"available: {', '.join(named)}"
 
 
 def _exists(path: str) -> bool:

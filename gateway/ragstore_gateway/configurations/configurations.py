@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Generic
@@ -59,6 +59,7 @@ class Configurations(Generic[T]):
         type_: the struct of a version.
         complete: returns a configuration as it is stored, from the written configuration and the version before; None
             for configurations that are stored as they are written.
+        place: chooses the fields of a new configuration that depend on others, before the transaction; None for none.
 
     Attributes:
         max_cached: maximum number of versions, and of names, that are remembered.
@@ -72,11 +73,13 @@ class Configurations(Generic[T]):
         kind: ConfigurationKind,
         type_: type[T],
         complete: Callable[[T, T | None], T] | None = None,
+        place: Callable[[T], Awaitable[T]] | None = None,
     ) -> None:
         self.kind: Final = kind
         self._database = database
         self._type: type[T] = type_
         self._complete: Callable[[T, T | None], T] = complete or (lambda body, _: body)
+        self._place: Callable[[T], Awaitable[T]] | None = place
         self._listeners: list[ConfigurationListener[T]] = []
         self._versions: VersionedCache[tuple[str, int, bool], Configuration[T]] = VersionedCache(
             database, self.max_cached
@@ -111,6 +114,8 @@ class Configurations(Generic[T]):
             NameTaken: another configuration has the name.
         """
         now = datetime.now(UTC)
+        if self._place is not None:
+            body = await self._place(body)
         body = self._complete(body, None)
         row = ConfigurationRow(
             id=id or str(uuid4()),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -10,7 +10,10 @@ from ragstore_gateway.configurations.name_characters import NEW_NAME
 from ragstore_gateway.configurations.source import MAX_SOURCES, Source
 from ragstore_gateway.embeddings.providers.declared import EmbeddingProvider
 from ragstore_gateway.engines.engines import StoreType
+from ragstore_gateway.engines.named_engines import ENGINE_KEY
 from ragstore_gateway.splitting.chunk import Chunking, ChunkStrategy, ChunkUnit
+
+DEFAULT_STORE: Final = "ragstore"
 
 Parameters: TypeAlias = dict[str, Any]
 """Parameters whose names and types depend on another field; `ragstore_gateway.secrets.parameters` checks them."""
@@ -56,10 +59,22 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     embedding_parameters: Annotated[
         Parameters, Meta(description="Parameters of the provider. Secrets are references, such as `${env:NAME}`.")
     ] = {}
-    store_type: Annotated[StoreType, Meta(description="Engine.")] = "ragstore"
+    store_type: Annotated[StoreType, Meta(description="Engine.")] = DEFAULT_STORE
     store_parameters: Annotated[
         Parameters, Meta(description="Parameters of the store. Secrets are references, such as `${env:NAME}`.")
     ] = {}
+    engine: (
+        Annotated[
+            str,
+            Meta(
+                max_length=63,
+                description="An engine that the settings of the gateway name, with its store type and its parameters. "
+                "Empty for the engine of `storeType`. A new version that names no store has the engine of the version "
+                "before.",
+            ),
+        ]
+        | None
+    ) = None
     chunk_strategy: Annotated[ChunkStrategy, Meta(description="Where a text may be split.")] = "recursive"
     chunk_size: ChunkSize = 512
     chunk_overlap: ChunkOverlap = 64
@@ -89,6 +104,16 @@ class KnowledgeBase(Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     def collection(self) -> str:
         """The existing collection that it searches; empty for collections of its own."""
         return str(self.store_parameters.get("collection") or "")
+
+    @property
+    def has_default_store(self) -> bool:
+        """Whether it chooses no store by `store_type` and `store_parameters`."""
+        return self.store_type == DEFAULT_STORE and not self.store_parameters
+
+    @property
+    def engine_parameters(self) -> Parameters:
+        """The parameters that collections of its own are opened with: the name of its engine, or `store_parameters`."""
+        return {ENGINE_KEY: self.engine} if self.engine else self.store_parameters
 
     @property
     def is_shared(self) -> bool:

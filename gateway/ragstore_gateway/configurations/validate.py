@@ -54,6 +54,7 @@ class KnowledgeBaseValidator:
     Args:
         provider: checks the parameters of a provider of embeddings.
         store: checks the parameters of an engine.
+        engine: checks the name of an engine, and that the base has no parameters beside it.
         url: checks a URL that the gateway is to fetch, at a path; it raises `InvalidRequest`.
         link: checks the existing collection that a base names; see `LinkCheck.faults`.
     """
@@ -62,11 +63,13 @@ class KnowledgeBaseValidator:
         self,
         provider: ParametersCheck,
         store: ParametersCheck,
+        engine: ParametersCheck,
         url: Callable[[str, str], None],
         link: Callable[[KnowledgeBase], Awaitable[list[FieldError]]],
     ) -> None:
         self._provider = provider
         self._store = store
+        self._engine = engine
         self._url = url
         self._link = link
 
@@ -77,7 +80,7 @@ class KnowledgeBaseValidator:
         errors = [
             *_faults(check_characters, body.name, "$.name"),
             *provider,
-            *_faults(self._store, body.store_type, body.store_parameters),
+            *_faults(*self._chosen(body), body.store_parameters),
             *_faults(check_where, body.where, "$.where"),
         ]
         if body.chunk_overlap >= body.chunk_size:
@@ -91,6 +94,10 @@ class KnowledgeBaseValidator:
             errors += self._source(source, path)
         # Last, because it calls the store.
         _raise(errors or await self._link(body))
+
+    def _chosen(self, body: KnowledgeBase) -> tuple[ParametersCheck, str]:
+        """The check of the engine of a base, and the name that it checks."""
+        return (self._engine, body.engine) if body.engine else (self._store, body.store_type)
 
     def _source(self, source: Source, path: str) -> Iterator[FieldError]:
         if source.cron:

@@ -20,16 +20,18 @@ from ragstore_gateway.engines.engines import ENGINES, IN_MEMORY
 from ragstore_gateway.engines.in_memory_store import InMemoryCollection, InMemoryStore
 from ragstore_gateway.engines.linked_collection import LinkedCollection
 from ragstore_gateway.engines.linked_store import LinkedStore, SharedStore
-from ragstore_gateway.engines.ragstore_store import RagstoreStore
+from ragstore_gateway.engines.named_engines import ENGINE_KEY, NamedEngine
+from ragstore_gateway.engines.ragstore_store import RagstoreStore, connect_ragstore, other_store
 from ragstore_gateway.engines.shared_client import SharedClient
 from ragstore_gateway.engines.store_parameters import (
     InMemoryParameters,
     Parameters,
     RagstoreParameters,
 )
-from ragstore_gateway.errors import DriverMissing, StoreUnavailable
+from ragstore_gateway.errors import DriverMissing, EngineMissing, StoreUnavailable
 from ragstore_gateway.secrets.parameters import convert_parameters
 from ragstore_gateway.secrets.secret_references import SecretReferences
+from ragstore_gateway.settings import variable
 
 TIMEOUT_SECONDS: Final = 30.0
 
@@ -75,6 +77,7 @@ class Engines:
         ragstore: calls the gateway's own store.
         timeout_seconds: time limit of one call of a store.
         ragstore_problem: why the gateway's own store cannot be used; empty if it can be.
+        named: the engines that the settings name.
     """
 
     def __init__(
@@ -83,8 +86,10 @@ class Engines:
         ragstore: AsyncClient,
         timeout_seconds: float = TIMEOUT_SECONDS,
         ragstore_problem: Callable[[], str] = str,
+        named: Mapping[str, NamedEngine] | None = None,
     ) -> None:
         self._secrets = secrets
+        self._named = dict(named or {})
         self._ragstore_problem = ragstore_problem
         self._ragstore = ragstore
         self._timeout_seconds = timeout_seconds
@@ -123,6 +128,26 @@ class Engines:
         self.validate(store_type, parameters, path)
         self._secrets.check_readable(parameters, f"{path}.storeParameters")
 
+    def check_named(self, name: str, parameters: Mapping[str, object]) -> None:
+        """Check the engine that a base names.
+
+        Args:
+            parameters: the `storeParameters` of the base.
+
+        Raises:
+            InvalidRequest: there is no such engine, or the base has parameters beside it.
+        """
+        if name not in self._named:
+            known = f"Must be one of {', '.join(self._named)}" if self._named else f"{variable('engines')} names none"
+            raise InvalidRequest.at("$.engine", known)
+        if parameters:
+            raise InvalidRequest.at("$.storeParameters", "Must be empty: the named engine has its own parameters")
+
+    def type_of(self, name: str) -> str | None:
+        """The store type of a named engine; None if there is none of this name."""
+        found = self._named.get(name)
+        return None if found is None else found.store_type
+
     def open_linked(self, store_type: str, parameters: Mapping[str, object], collection: str) -> LinkedCollection:
         """Open a collection that others fill, to describe it; see `open`.
 
@@ -147,13 +172,16 @@ class Engines:
 
         Args:
             store_type: the store.
+            parameters: its parameters, or the name of a named engine as `ENGINE_KEY`.
             collection: name of the collection: 3 to 128 letters, digits and `._-`, unique in the gateway.
             dimension: dimension of its vectors.
 
         Raises:
             DriverMissing: the store's driver is not installed.
+            EngineMissing: there is no engine of this name.
             InvalidRequest: the parameters are not valid.
         """
+        store_type, parameters = self._resolved(store_type, parameters)
         engine = _engine(store_type, "$")
         try:
             engine.require_driver()
@@ -171,7 +199,20 @@ class Engines:
 
         return open_() if engine.module in self._imported else DeferredStore(engine.module, open_)
 
+    def _resolved(self, store_type: str, parameters: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+        """The store type and the parameters of a collection, whose base may name its engine."""
+        if ENGINE_KEY not in parameters:
+            return store_type, parameters
+        name = str(parameters[ENGINE_KEY])
+        if name not in self._named:
+            raise EngineMissing(f"{variable('engines')} has no engine '{name}', which the knowledge base names")
+        found = self._named[name]
+        return found.store_type, found.parameters
+
     def _open_ragstore(self, parameters: RagstoreParameters, collection: str, dimension: int) -> EngineCollection:
+        if parameters.base_url is not None:
+            connection = self._client(parameters, connect_ragstore)
+            return other_store(connection, collection, dimension, self._timeout_seconds)
         client, timeout = self._own_store, self._timeout_seconds
         if parameters.collection is None:
             return RagstoreStore(client, collection, dimension, timeout)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+import httpx
 import numpy as np
 
 from ragstore.filters import where as language
@@ -18,8 +20,12 @@ from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, Passage, Re
 from ragstore_gateway.engines.failures import StoreErrors, dimension_mismatch, empty_if_missing
 from ragstore_gateway.engines.linked_collection import scalars
 from ragstore_gateway.engines.ranking import cosine_relevance, relevance, search_ranked
+from ragstore_gateway.engines.shared_client import Secrets, SharedClient
+from ragstore_gateway.engines.store_parameters import RagstoreParameters
 from ragstore_gateway.engines.vectors import unit_matrix, unit_vector
 from ragstore_gateway.errors import DimensionMismatch
+from ragstore_gateway.secrets.secret_references import SecretReferences
+from ragstore_gateway.store.propagation import add_ids
 
 DIMENSION_KEY: Final = "gateway_dimension"
 """Key of the dimension in a collection's metadata: the store itself learns it from the first document."""
@@ -172,6 +178,53 @@ class RagstoreStore:
                 return DimensionMismatch("The collection's vectors have another dimension")
             return self._errors.of_status("responds", error.status, error)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreConnection:
+    """A client of another store than the gateway's, and its connections."""
+
+    client: AsyncClient
+    http: httpx.AsyncClient
+
+
+def connect_ragstore(
+    parameters: RagstoreParameters, secrets: SecretReferences, timeout_seconds: float
+) -> SharedClient[StoreConnection]:
+    """The connection to another store than the gateway's.
+
+    Args:
+        parameters: its address, and the reference to its key.
+        secrets: resolves the reference.
+        timeout_seconds: time limit of one call.
+    """
+
+    async def connect(values: Secrets) -> StoreConnection:
+        http = httpx.AsyncClient(event_hooks={"request": [add_ids]})
+        key = values.get("api_key")
+        return StoreConnection(AsyncClient(parameters.base_url, api_key=key, timeout=timeout_seconds, http=http), http)
+
+    references = {} if parameters.api_key is None else {"api_key": parameters.api_key}
+    return SharedClient(connect, lambda connection: connection.http.aclose(), references, secrets)
+
+
+def other_store(
+    connection: SharedClient[StoreConnection], collection: str, dimension: int, timeout_seconds: float
+) -> RagstoreStore:
+    """A collection of another store than the gateway's.
+
+    Args:
+        connection: the connection to that store.
+        collection: name of the collection.
+        timeout_seconds: time limit of one call.
+    """
+
+    @asynccontextmanager
+    async def use() -> AsyncIterator[AsyncClient]:
+        async with connection.use() as found:
+            yield found.client
+
+    return RagstoreStore(use, collection, dimension, timeout_seconds)
 
 
 def compared(query: Vector, id: str, text: str, embedding: Sequence[float], metadata: Mapping[str, object]) -> Passage:

@@ -65,18 +65,27 @@ class LinkableParameters(Parameters, frozen=True, kw_only=True, rename="camel"):
 
 
 class RagstoreParameters(LinkableParameters, frozen=True, kw_only=True, rename="camel"):
-    """Parameters of `ragstore`, the store of the gateway.
+    """Parameters of `ragstore`: the store of the gateway, or another one.
 
     Attributes:
         shared: whether the base stores its documents in `collection`, beside the records of others.
+        base_url: address of another store than the gateway's; None for the gateway's.
+        api_key: key for that store.
     """
 
+    of_collections: ClassVar[frozenset[str]] = LinkableParameters.of_collections | {"shared"}
     shared: bool = False
+    base_url: Url | None = None
+    api_key: SecretReference | None = None
 
     @property
     def problem(self) -> str:
-        """A shared collection without its name."""
-        return "shared needs collection" if self.shared and self.collection is None else ""
+        """A shared collection without its name, a key without its store, or an existing collection of another store."""
+        if self.shared and self.collection is None:
+            return "shared needs collection"
+        if self.base_url is None:
+            return "" if self.api_key is None else "apiKey needs baseUrl"
+        return "" if self.collection is None else "collection is one of the gateway's store, and has no baseUrl"
 
 
 class InMemoryParameters(Parameters, frozen=True, kw_only=True, rename="camel"):

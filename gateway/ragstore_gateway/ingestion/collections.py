@@ -20,6 +20,7 @@ from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.engines.assembly import Engines
 from ragstore_gateway.engines.engine_collection import EngineCollection
+from ragstore_gateway.engines.store_parameters import RagstoreParameters
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.ingestion.tables import CollectionRow
 from ragstore_gateway.secrets.secret_references import REFERENCE
@@ -27,6 +28,9 @@ from ragstore_gateway.splitting.chunk import Chunking
 
 ACTIVE: Final = "active"
 BUILDING: Final = "building"
+
+NO_ADDRESS: Final = ("baseUrl", None)
+"""The parameter of a collection in the gateway's store."""
 
 MAX_CACHED: Final = 10_000
 """Maximum number of bases whose active collection is remembered."""
@@ -175,7 +179,7 @@ class Collections:
             provider=base.embedding_provider,
             embedding_parameters=base.embedding_parameters,
             store_type=base.store_type,
-            store_parameters=base.store_parameters,
+            store_parameters=base.engine_parameters,
             chunking=msgspec.to_builtins(base.chunking),
             dimension=None,
             created_on=datetime.now(UTC),
@@ -193,15 +197,24 @@ class Collections:
         if base.collection:
             return hashlib.sha256(msgspec.json.encode([base.store_type, base.collection])).hexdigest()
         embedding = self._embeddings.validate(base.embedding_provider, base.embedding_parameters)
-        store = self._engines.validate(base.store_type, base.store_parameters)
         parts = [
             base.embedding_provider,
             _without_secrets(msgspec.to_builtins(embedding)),
-            base.store_type,
-            _without_secrets(msgspec.to_builtins(store)),
+            *self._place(base),
             _chunking(base.chunking),
         ]
         return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
+
+    def _place(self, base: KnowledgeBase) -> tuple[str, Any]:
+        """The engine of a base: its name, or its type and its parameters."""
+        if base.engine:
+            return "engine", base.engine
+        store = self._engines.validate(base.store_type, base.store_parameters)
+        parts = _without_secrets(msgspec.to_builtins(store))
+        if isinstance(store, RagstoreParameters):
+            # Collections that are older than these parameters have the hash without them.
+            parts = {name: value for name, value in parts.items() if name != "apiKey" and (name, value) != NO_ADDRESS}
+        return base.store_type, parts
 
 
 def collection_name(base_id: str, prefix: str) -> str:

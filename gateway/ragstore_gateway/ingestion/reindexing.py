@@ -95,4 +95,4 @@ def _refresh(row: CollectionRow, after: Configuration[KnowledgeBase]) -> None:
         row.chunking = msgspec.to_builtins(after.body.chunking)
         return
     row.embedding_parameters = after.body.embedding_parameters
-    row.store_parameters = after.body.store_parameters
+    row.store_parameters = after.body.engine_parameters

@@ -13,6 +13,7 @@ from ragstore.kit.repeated_attempts import attempted
 from ragstore.settings import URL_VARIABLE
 from ragstore_client import NotFound, RagstoreError
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.engines.named_engines import ENGINE_KEY
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion.collections import ACTIVE
 from ragstore_gateway.ingestion.tables import CollectionDocumentRow, CollectionRow
@@ -83,6 +84,8 @@ class StoreCheck:
         query = (
             sa.select(CollectionRow.id, CollectionRow.store_parameters)
             .where(CollectionRow.store_type == "ragstore", CollectionRow.state == ACTIVE, has_chunks)
+            # Collections of other stores, and of named engines, which may be other stores.
+            .where(*(CollectionRow.store_parameters[name].as_string().is_(None) for name in (ENGINE_KEY, "baseUrl")))
             .order_by(CollectionRow.created_on.desc())
             .limit(SAMPLE)
         )

@@ -99,6 +99,7 @@ class NewVectorStore(Struct, frozen=True):
     embedding_parameters: dict[str, Any] | None = None
     store_type: StoreType | None = None
     store_parameters: dict[str, Any] | None = None
+    engine: Annotated[str, Meta(max_length=63)] | None = None
     chunk_strategy: ChunkStrategy | None = None
     chunk_size: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     chunk_overlap: Annotated[int, Meta(ge=0)] | None = None

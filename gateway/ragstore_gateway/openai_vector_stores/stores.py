@@ -313,6 +313,7 @@ def _fields(body: NewVectorStore) -> dict[str, Any]:
         "embeddingParameters": body.embedding_parameters,
         "storeType": body.store_type,
         "storeParameters": body.store_parameters,
+        "engine": body.engine,
         "chunkStrategy": body.chunk_strategy,
         "chunkSize": body.chunk_size,
         "chunkOverlap": body.chunk_overlap,

@@ -23,7 +23,7 @@ OF_LINKED_COLLECTIONS = {"collection", "textField", "titleField", "urlField", "s
 @pytest.mark.parametrize(
     ("store_type", "given", "expected"),
     [
-        ("ragstore", {}, {}),
+        ("ragstore", {}, {"baseUrl": None, "apiKey": None}),
         ("in-memory", {}, {}),
         (
             "chroma",

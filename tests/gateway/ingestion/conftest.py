@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -31,9 +32,11 @@ def ingesting_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 @starts_process
-def ingesting(ingesting_folder: Path) -> Iterator[Served]:
-    """A gateway with SQLite, and a store in its process."""
-    with running(start_gateway(ingesting_folder, ENVIRON)) as served:
+def ingesting(ingesting_folder: Path, gateway: Served) -> Iterator[Served]:
+    """A gateway with SQLite, a store in its process, and two named engines: this store, and the store of `gateway`."""
+    engines = {"own": {"storeType": "ragstore"}, "shard-1": {"storeType": "ragstore", "baseUrl": gateway.url}}
+    environ = {**ENVIRON, "RAGSTORE_GATEWAY_ENGINES": json.dumps(engines)}
+    with running(start_gateway(ingesting_folder, environ)) as served:
         yield served
 
 

@@ -35,6 +35,7 @@ def test_the_shortest_knowledge_base_has_a_name_only_and_is_stored_with_its_defa
         "embeddingParameters": {"model": FAST_MODEL},
         "storeType": "ragstore",
         "storeParameters": {},
+        "engine": "",
         "chunkStrategy": "recursive",
         "chunkSize": 512,
         "chunkOverlap": 64,

@@ -2399,6 +2399,8 @@ export interface components {
              * @default {}
              */
             storeParameters?: Record<string, unknown>;
+            /** @default null */
+            engine?: string | null;
             /**
              * @description Where a text may be split.
              * @default recursive
@@ -2608,7 +2610,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_not_found" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "version_conflict";
+        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "engine_missing" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_not_found" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "version_conflict";
         /**
          * QuestionOutcome
          * @description The outcome of a question in a run.
@@ -7138,6 +7140,8 @@ export interface operations {
                     store_type?: ("chroma" | "elasticsearch" | "in-memory" | "mongodb-atlas" | "pgvector" | "qdrant" | "ragstore") | null;
                     /** @default null */
                     store_parameters?: Record<string, unknown> | null;
+                    /** @default null */
+                    engine?: string | null;
                     /** @default null */
                     chunk_strategy?: ("layers" | "markdown" | "paragraph" | "recursive" | "sentence" | "window") | null;
                     /** @default null */

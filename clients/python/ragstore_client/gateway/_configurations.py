@@ -89,6 +89,7 @@ class KnowledgeBase(_Fields, frozen=True, kw_only=True):
         embedding_parameters: parameters of the provider. Secrets are references, such as `${env:NAME}`.
         store_type: the engine, such as `ragstore`, `qdrant` or `pgvector`.
         store_parameters: parameters of the engine.
+        engine: an engine that the settings of the gateway name, in place of both; empty for none.
         chunk_strategy: where a text may be split.
         chunk_size: maximum size of a chunk, in units.
         chunk_overlap: maximum size of the part of a chunk that the next one repeats, in units.
@@ -108,6 +109,7 @@ class KnowledgeBase(_Fields, frozen=True, kw_only=True):
     embedding_parameters: Parameters | UnsetType = UNSET
     store_type: str | UnsetType = UNSET
     store_parameters: Parameters | UnsetType = UNSET
+    engine: str | UnsetType = UNSET
     chunk_strategy: ChunkStrategy | UnsetType = UNSET
     chunk_size: int | UnsetType = UNSET
     chunk_overlap: int | UnsetType = UNSET
