@@ -284,8 +284,9 @@ lint: $(VENV)/dev.stamp ## check formatting, lint, imports and comments: a few s
 	$(BIN)/lint-imports
 	$(BIN)/python -m scripts.check_style
 
+# `make check LINTED=1` is for a tree that `make lint` has just passed.
 .PHONY: check
-check: lint node_modules/.package-lock.json node-check page-check deploy-check docs ## check formatting, lint, types, imports, the OpenAPI document, deployment, pages
+check: $(if $(LINTED),,lint) node_modules/.package-lock.json node-check page-check deploy-check docs ## check formatting, lint, types, imports, the OpenAPI document, deployment, pages
 	$(BIN)/mypy
 	$(BIN)/python -m scripts.generate_sync_client --check
 	$(BIN)/python -m scripts.container_memory --check

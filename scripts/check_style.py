@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from scripts.docstring_repeats import repeats
+from scripts.syntax_nodes import syntax_nodes
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -122,7 +123,7 @@ def _blank(match: re.Match[str]) -> str:
 
 def docstrings(source: str) -> Iterator[Prose]:
     """The docstrings of a Python module, and the strings that document its constants."""
-    for node in ast.walk(ast.parse(source)):
+    for node in syntax_nodes(source):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield from _paragraphs(node.lineno, node.value.value)
 
@@ -135,18 +136,19 @@ def markdown(source: str) -> Iterator[Prose]:
 
 def python(source: str, *, messages: bool = True) -> Iterator[Prose]:
     """The docstrings, comments and, optionally, messages of a Python module."""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline) if "#" in source else ()
+    for token in tokens:
         if token.type == tokenize.COMMENT and not re.match(r"#\s*(noqa|type:|!|pragma|--)", token.string):
             yield Prose(token.start[0], token.string.lstrip("# "))
     documented: set[int] = set()
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
+    nodes = syntax_nodes(source)
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             documented.add(id(node.value))
             yield from _paragraphs(node.lineno, node.value.value)
     if not messages:
         return
-    for node in ast.walk(tree):
+    for node in nodes:
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented
         if is_text and isinstance(node, ast.Constant) and str(node.value).count(" ") > 1:
             yield from _paragraphs(node.lineno, str(node.value))

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from scripts.syntax_nodes import syntax_nodes
+
 SECTION: Final = re.compile(r"^( *)(Args|Attributes):$")
 ENTRY: Final = re.compile(r"^( +)(\*{0,2}\w+): (.+)$")
 ARTICLES: Final = frozenset({"a", "an", "the", "its", "this", "their", "of", "all"})
@@ -27,7 +29,7 @@ class Repeat(NamedTuple):
 def repeats(source: str) -> Iterator[Repeat]:
     """Find the entries of a module's docstrings that say no more than the name."""
     lines = source.split("\n")
-    for node in ast.walk(ast.parse(source)):
+    for node in syntax_nodes(source):
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or not node.body:
             continue
         first = node.body[0]
