@@ -164,7 +164,7 @@ def _run(module: str, arguments: Sequence[str], log: Path, environ: Mapping[str,
         atexit._run_exitfuncs()
 
 
-def _fork_spawned(path: bytes, args: Sequence[str], passfds: Sequence[int]) -> int:
+def _fork_spawned(path: bytes, args: Sequence[object], passfds: Sequence[int]) -> int:
     """Start a process of `multiprocessing`'s method `spawn` as a fork. Replaces `multiprocessing.util.spawnv_passfds`.
 
     A new interpreter takes four times as long, most of it for importing `chromadb`.
@@ -179,7 +179,7 @@ def _fork_spawned(path: bytes, args: Sequence[str], passfds: Sequence[int]) -> i
     """
     process_id = os.fork()
     if process_id == 0:
-        _run_spawned(args[-2], passfds)
+        _run_spawned(str(args[-2]), passfds)
     return process_id
 
 
