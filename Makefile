@@ -153,7 +153,7 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 RETEST = $(BIN)/pytest --last-failed --last-failed-no-failures none --second-run --exitfirst --tb short
 .PHONY: test
 test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile $(if $(AFTER_FAST),--after-fast) $(TESTS) $(if $(filter 2,$(ATTEMPTS)),|| { test $$? -eq 1 && $(RETEST); })
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --slowest-files 30 $(if $(AFTER_FAST),--after-fast) $(TESTS) $(if $(filter 2,$(ATTEMPTS)),|| { test $$? -eq 1 && $(RETEST); })
 
 .PHONY: test-fast
 test-fast: $(VENV)/dev.stamp ## run the tests that start no process; fails after a minute

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.forked_services import SPAWNED
 from tests.support.servers import Served
 
 
@@ -21,6 +22,7 @@ def chroma_process_of(service: Served) -> int:
     """
     children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
     for child in map(int, children):
-        if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+        process = Path(f"/proc/{child}")
+        if SPAWNED.encode() in process.joinpath("cmdline").read_bytes() + process.joinpath("comm").read_bytes():
             return child
     raise LookupError("there is no such process")

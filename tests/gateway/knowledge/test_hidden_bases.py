@@ -16,7 +16,7 @@ from tests.support.fake_upstream import FakeUpstream, fake_upstream, replying
 from tests.support.gateways import start_gateway, write_scoped_keys
 from tests.support.pages import ROOT
 from tests.support.process_fixtures import starts_process
-from tests.support.servers import Served, running
+from tests.support.servers import running
 
 TEXT: Final = "The kettle has a warranty of three years."
 QUESTION: Final = "How long is the warranty of the kettle?"
@@ -39,7 +39,7 @@ class Gateway:
     """A gateway with a base that the keys of a team do not see, and one that they see.
 
     Attributes:
-        served: the gateway.
+        http: a client of the gateway, without a key.
         upstream: its model server.
         keys: the plain keys by name: `root`, and `reader`, `writer`, `admin` of the team.
         values: the parameters of paths below the hidden base.
@@ -47,7 +47,7 @@ class Gateway:
         visible: id of the other one.
     """
 
-    served: Served
+    http: httpx.Client
     upstream: FakeUpstream
     keys: Mapping[str, str]
     values: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Gateway:
     def call(self, key: str, method: str, path: str, **options: Any) -> httpx.Response:
         """Send a request."""
         headers = {"Authorization": f"Bearer {self.keys[key]}", **options.pop("headers", {})}
-        return httpx.request(method, self.served.url + path, headers=headers, timeout=30, **options)
+        return self.http.request(method, path, headers=headers, **options)
 
     def create_base(self, name: str, key: str = "root", **fields: Any) -> str:
         """Create a base; its id."""
@@ -123,8 +123,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
             "RAGSTORE_GATEWAY_RAG_DEBUG": "true",
             "RAGSTORE_GATEWAY_RAG_SIMILARITY_THRESHOLD": "0",
         }
-        with running(start_gateway(folder, environ)) as served:
-            given = Gateway(served, upstream, keys)
+        with running(start_gateway(folder, environ)) as served, httpx.Client(base_url=served.url, timeout=30) as http:
+            given = Gateway(http, upstream, keys)
             fill(given)
             yield given
 
@@ -204,12 +204,17 @@ def seen(response: httpx.Response, base: str) -> object:
     return response.status_code, headers, content
 
 
+@pytest.fixture(scope="module")
+def contents(gateway: Gateway) -> object:
+    """The contents of the hidden base when the first call is sent. No call may change them."""
+    return gateway.snapshot()
+
+
 @pytest.mark.parametrize("key", ROLES)
 @pytest.mark.parametrize(("method", "path"), BELOW)
 def test_a_call_on_a_hidden_base_has_the_response_of_an_absent_one_and_changes_nothing(
-    gateway: Gateway, method: str, path: str, key: str
+    gateway: Gateway, contents: object, method: str, path: str, key: str
 ) -> None:
-    before = gateway.snapshot()
     absent = str(uuid4())
     for options in bodies_of(method, path, gateway):
         responses = [
@@ -218,7 +223,7 @@ def test_a_call_on_a_hidden_base_has_the_response_of_an_absent_one_and_changes_n
         ]
         assert responses[0] == responses[1]
         assert 400 <= responses[0][0] < 500  # type: ignore[index]  # the status
-    assert gateway.snapshot() == before
+    assert gateway.snapshot() == contents
 
 
 def test_the_calls_work_for_a_key_without_patterns_and_on_a_base_that_the_patterns_name(gateway: Gateway) -> None:
