@@ -246,6 +246,33 @@ describe("sources", () => {
     }));
 });
 
+describe("question sets", () => {
+  test("a run measures the questions of a set, and is compared with the run before", () =>
+    withBase(async (base) => {
+      await client.ingestText(base, "lift.txt", LIFT);
+      const questions = [
+        { text: "When is the lift tested?", passages: [{ documentName: "lift.txt", start: 0, end: LIFT.length }] },
+        { text: "Who tests it?", passages: [{ documentName: "absent.txt" }] },
+      ];
+      const created = await client.questionSets.create({ name: "lifts", base: base.id, questions });
+      assert.equal((await client.questionSets.get(created)).configuration.base, base.id);
+      const first = await client.runQuestionSet(created);
+      const second = await client.runQuestionSet(created);
+      assert.deepEqual([first.status, first.figures?.cutoffs[0]?.recall], ["completed", 0.5]);
+      assert.equal(second.comparedWith, first.runId);
+      assert.deepEqual(second.outcomes.map(({ rank, change }) => [rank ?? null, change]), [[1, "equal"], [null, "equal"]]);
+      const listed = await collect(client.iterQuestionRuns(created, { pageSize: 1 }));
+      assert.deepEqual(listed.map(({ runId }) => runId), [second.runId, first.runId]);
+      assert.deepEqual(await client.getQuestionRun(created, first.runId), first);
+    }));
+
+  test("a set without expected passages is not run", () =>
+    withBase(async (base) => {
+      const created = await client.questionSets.create({ name: "empty", base: base.id, questions: [{ text: "Why?" }] });
+      assert.equal((await rejection(client.runQuestionSet(created), Conflict)).code, "nothing_expected");
+    }));
+});
+
 describe("the gateway", () => {
   test("its formats are the formats of the client", async () => {
     const { formats, keysRequired } = await client.access();

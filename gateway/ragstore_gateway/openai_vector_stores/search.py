@@ -32,6 +32,9 @@ from ragstore_gateway.openai_vector_stores.tables import VectorStoreFileRow
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
 
+PLACE: Final = ("page_number", "page_end", "section_heading")
+"""Metadata of a passage that a result has as attributes, unless its file has attributes of these names."""
+
 DEFAULT_RESULTS: Final = 10
 MAX_IDS: Final = 2000
 """Maximum number of documents in the filter of one search. More are searched with several."""
@@ -138,11 +141,16 @@ class StoreSearch:
                     file_id=document_id if link is None else link.file_id,
                     filename=str(passage.metadata.get("document_name", "")) if link is None else link.filename,
                     score=passage.relevance,
-                    attributes=metadata if link is None else link.attributes,
+                    attributes={**_place(passage), **(metadata if link is None else link.attributes)},
                     content=[TextContent(passage.text)],
                 )
             )
         return results
+
+
+def _place(passage: Passage) -> dict[str, MetadataValue]:
+    """The page and the heading of a passage, as far as they are known."""
+    return {name: passage.metadata[name] for name in PLACE if passage.metadata.get(name)}
 
 
 def _matching(

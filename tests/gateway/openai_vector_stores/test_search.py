@@ -10,7 +10,7 @@ import pytest
 from openai import OpenAI
 from openai.types import VectorStore
 
-from tests.gateway.openai_vector_stores.conftest import BOILER, KEYS, RENT, Handbook, attach
+from tests.gateway.openai_vector_stores.conftest import BOILER, KEYS, RENT, Handbook, attach, upload
 
 QUESTION = "When is the boiler serviced?"
 
@@ -193,3 +193,17 @@ def test_a_base_of_the_configuration_api_is_searched_with_its_minimum_score(plai
     lower = sdk.vector_stores.search(base_id, query="something else", ranking_options={"score_threshold": 0})
     assert len(lower.data) == 1
     sdk.vector_stores.delete(base_id)
+
+
+def test_a_result_has_the_heading_of_its_passage_unless_its_file_has_one(sdk: OpenAI, store: VectorStore) -> None:
+    files: dict[str, tuple[str, dict[str, str | float | bool] | None]] = {
+        "heat.md": (f"# Heating\n\n{BOILER}", None),
+        "own.md": (f"# Access\n\n{KEYS}", {"section_heading": "mine"}),
+    }
+    for name, (text, attributes) in files.items():
+        file = upload(sdk, name, text)
+        sdk.vector_stores.files.create_and_poll(
+            file.id, vector_store_id=store.id, attributes=attributes, poll_interval_ms=50
+        )
+    found = {each.filename: each.attributes for each in sdk.vector_stores.search(store.id, query=QUESTION)}
+    assert found == {"heat.md": {"section_heading": "Heating"}, "own.md": {"section_heading": "mine"}}

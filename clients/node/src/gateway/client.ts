@@ -6,9 +6,9 @@ import { Core } from "../core.js";
 import type { TransportSettings } from "../transport.js";
 import type { CallOptions } from "../types.js";
 import { Configurations } from "./configurations.js";
+import { QuestionCalls } from "./question_calls.js";
 import type { paths } from "./schema.js";
-import { SourceCalls } from "./source_calls.js";
-import type { Access, Assistant, KnowledgeBase } from "./types.js";
+import type { Access, Assistant, KnowledgeBase, QuestionSet } from "./types.js";
 
 const DEFAULTS: Defaults = {
   url: "http://127.0.0.1:8090",
@@ -31,11 +31,13 @@ export interface RequestOptions {
  * or the gateway is busy. The last argument of each call is an object of options: its own, and those of every call
  * (`CallOptions`).
  */
-export class GatewayClient extends SourceCalls {
+export class GatewayClient extends QuestionCalls {
   /** The knowledge bases. */
   readonly bases: Configurations<KnowledgeBase>;
   /** The assistants, each of which is a model `rag/NAME` of the chat API. */
   readonly assistants: Configurations<Assistant>;
+  /** The question sets of knowledge bases. */
+  readonly questionSets: Configurations<QuestionSet>;
   readonly #options: ClientOptions;
   readonly #settings: TransportSettings;
 
@@ -52,6 +54,7 @@ export class GatewayClient extends SourceCalls {
     this.#settings = settings;
     this.bases = new Configurations<KnowledgeBase>(this.core, "rags");
     this.assistants = new Configurations<Assistant>(this.core, "assistants");
+    this.questionSets = new Configurations<QuestionSet>(this.core, "questions");
   }
 
   /** The gateway's URL, without user and password. */

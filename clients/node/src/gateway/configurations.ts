@@ -1,4 +1,4 @@
-/** The calls of a kind of configuration: knowledge bases, or assistants. */
+/** The calls of a kind of configuration: knowledge bases, assistants, or question sets. */
 
 import { parseCallOptions, parseOptions } from "../arguments.js";
 import { InvalidInput, NotFound } from "../errors.js";
@@ -15,16 +15,17 @@ import type {
   KnowledgeBase,
   PageOptions,
   PartOptions,
+  QuestionSet,
   Schemas,
   Stored,
   VersionList,
   VersionOptions,
 } from "./types.js";
 
-type Kind = "rags" | "assistants";
+type Kind = "rags" | "assistants" | "questions";
 
-/** The configurations of one kind: `client.bases` and `client.assistants`. */
-export class Configurations<Configuration extends KnowledgeBase | Assistant> {
+/** The configurations of one kind: `client.bases`, `client.assistants` and `client.questionSets`. */
+export class Configurations<Configuration extends KnowledgeBase | Assistant | QuestionSet> {
   readonly #core: GatewayCore;
   readonly #kind: Kind;
 
@@ -171,7 +172,7 @@ export class Configurations<Configuration extends KnowledgeBase | Assistant> {
     );
   }
 
-  /** The path of this kind for a path of knowledge bases. Both kinds have the same calls. */
+  /** The path of this kind for a path of knowledge bases. All kinds have the same calls. */
   #path<Path extends string>(path: Path): Path {
     return path.replace(/\/rags(?=\/|$)/, `/${this.#kind}`) as Path;
   }

@@ -2,17 +2,12 @@
 
 import { parseCallOptions, parseOptions } from "../arguments.js";
 import { BadRequest } from "../errors.js";
-import { lasting, parseRetries } from "../retry.js";
-import { sleep } from "../runtime.js";
 import type { CallOptions } from "../types.js";
 import { type NewContent, openDocument } from "./contents.js";
 import { idOf, itemsOf, queryOf, segment, withoutBody } from "./core.js";
 import { IngestCalls } from "./ingest_calls.js";
+import { untilEnded } from "./runs.js";
 import type { AcceptedRun, AuditEntry, AuditOptions, ConfigurationLike, IterOptions, SourceFile, SourceRun } from "./types.js";
-
-/** Delays between two requests for the state of a run. The last one repeats. */
-const POLL_MS = [100, 200, 500, 1000];
-const RETRY_MS = 60_000;
 
 /** How a run is waited for. */
 export interface RunOptions {
@@ -55,15 +50,7 @@ export class SourceCalls extends IngestCalls {
     options?: RunOptions & CallOptions,
   ): Promise<SourceRun> {
     const { call, own } = parseOptions<RunOptions>("waitForRun", options, { onProgress: true });
-    const retries = lasting({ ...this.core.retries, ...parseRetries(call.retries) }, RETRY_MS);
-    for (let polls = 0; ; polls += 1) {
-      const run = await this.getRun(base, source, runId, { ...call, retries });
-      own.onProgress?.(run);
-      if (run.status !== "running") {
-        return run;
-      }
-      await sleep(POLL_MS[Math.min(polls, POLL_MS.length - 1)] ?? 0, call.signal);
-    }
+    return await untilEnded(this.core, (options) => this.getRun(base, source, runId, options), call, own.onProgress);
   }
 
   /** Get a run. */

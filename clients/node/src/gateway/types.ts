@@ -7,6 +7,7 @@ import type { components } from "./schema.js";
 export type Schemas = components["schemas"];
 
 export type Access = Schemas["Access"];
+export type AcceptedQuestionRun = Schemas["AcceptedQuestionRun"];
 export type AcceptedRun = Schemas["AcceptedRun"];
 export type Assistant = Schemas["Assistant"];
 export type AuditEntry = Schemas["AuditEntry"];
@@ -14,10 +15,15 @@ export type ConfigurationVersion = Schemas["ConfigurationVersion"];
 export type DocumentEntry = Schemas["DocumentEntry"];
 export type DocumentList = Schemas["DocumentList"];
 export type DocumentText = Schemas["DocumentText"];
+export type ExpectedPassage = Schemas["ExpectedPassage"];
 export type IngestionProgress = Schemas["IngestionProgress"];
 export type IngestionStatus = Schemas["IngestionStatus"];
 export type KnowledgeBase = Schemas["KnowledgeBase"];
 export type ProblemCode = Schemas["ProblemCode"];
+export type QuestionRun = Schemas["QuestionRun"];
+export type QuestionRunOutcomes = Schemas["QuestionRunOutcomes"];
+export type QuestionSet = Schemas["QuestionSet"];
+export type SetQuestion = Schemas["SetQuestion"];
 export type Source = Schemas["Source"];
 export type SourceFile = Schemas["SourceFile"];
 export type SourceRun = Schemas["SourceRun"];
@@ -30,7 +36,7 @@ export type DocumentStatus = "pending" | "processing" | "completed" | "failed";
 /** Metadata of the chunks of a document beside the gateway's keys. */
 export type Metadata = Readonly<Record<string, Scalar>>;
 
-/** A knowledge base or an assistant: its id, or what a call returned. */
+/** A knowledge base, an assistant or a question set: its id, or what a call returned. */
 export type ConfigurationLike = string | { readonly id: string };
 
 /** A version of a configuration in the gateway. */
