@@ -253,6 +253,7 @@ def test_a_reader_sees_the_passages_of_a_reply_with_the_opened_one_marked(
     panel.get_by_text("The whole text needs the role writer.").wait_for()
     passage = tab.page.get_by_role("article").locator(".passage").nth(1).inner_text()
 
+    assert tab.page.get_by_role("button", name="Add to a question set").is_disabled()
     assert panel.locator("mark").inner_text() == passage
     assert panel.locator(".beside-passage").count() > 1
     assert FORBIDDEN not in tab.statuses

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.page.chats import QUESTION, TEA, Chats
+from tests.page.chats import QUESTION, TEA, Chats, ask
 from tests.page.conftest import OpenTab
 from tests.page.tab import NARROW, WIDE, Tab
+from tests.support.fake_upstream import stream_of
 from tests.support.keyed_services import eventually
 from tests.support.servers import Served
 
@@ -99,10 +100,10 @@ def test_a_passage_that_is_selected_in_a_text_is_expected_by_its_code_points(ope
         "Section 3: the tea",
     )
     start = TEA.index("Section 3: the tea")
-    eventually(lambda: tab.page.get_by_label("First character").input_value() == str(start))
+    eventually(lambda: tab.page.get_by_label("Start", exact=True).input_value() == str(start))
     tab.page.get_by_role("button", name="Add", exact=True).click()
     tab.page.get_by_label("Name of the document").fill("oven.txt")
-    tab.page.get_by_label("First character").fill("")
+    tab.page.get_by_label("Start", exact=True).fill("")
     tab.page.get_by_role("button", name="Add", exact=True).click()
     save(tab, 2)
     assert questions(chats, path)[0]["passages"] == [
@@ -202,6 +203,17 @@ def test_a_run_shows_its_figures_and_the_questions_that_it_loses(
     eventually(lambda: rows.count() == 0)
 
 
+def test_a_question_that_is_not_accepted_is_opened(open_tab: OpenTab, chats: Chats) -> None:
+    path = created(chats, "Blank", {"text": OVEN})
+    tab = opened(open_tab, chats, path)
+    tab.page.get_by_role("button", name="Add a question").click()
+    tab.page.get_by_text(OVEN).click()
+    tab.page.get_by_role("button", name="Save as version 2").click()
+    tab.page.get_by_role("alert").get_by_text("$.questions[1].text").wait_for()
+    eventually(lambda: tab.page.get_by_label("Question", exact=True).input_value() == "")
+    assert [each["text"] for each in questions(chats, path)] == [OVEN]
+
+
 def test_a_set_without_expected_passages_is_not_run(open_tab: OpenTab, chats: Chats) -> None:
     tab = opened(open_tab, chats, created(chats, "Nothing expected", {"text": OVEN}), "/runs")
     tab.page.get_by_role("button", name="Run", exact=True).click()
@@ -254,3 +266,54 @@ def test_the_area_questions_has_no_fault_of_accessibility_and_does_not_scroll_si
     tab.page.get_by_role("link", name="Runs").wait_for()
     look(tab, "list")
     assert found == {screen: [] for screen in found}
+
+
+def add_to_set(tab: Tab, choice: str) -> Any:
+    """Open the dialog for the last question of a chat, and choose a set; the dialog."""
+    tab.page.get_by_role("article").last.get_by_role("button", name="Add to a question set").click()
+    dialog = tab.page.get_by_role("dialog")
+    dialog.get_by_label("Question set").select_option(label=choice)
+    return dialog
+
+
+def test_a_question_of_a_chat_is_added_with_the_passages_that_the_reply_cites(open_tab: OpenTab, chats: Chats) -> None:
+    path = created(chats, "From a chat")
+    chats.reply(stream_of("It is brewed", " in the kitchen [1]."))
+    tab = open_tab(chats.url, "#/ask?model=rag/cook")
+    for question in (QUESTION, "And where is the tea of day 5 served?"):
+        ask(tab, question)
+        tab.page.get_by_role("article").last.get_by_role("button", name="Passage 1: ").wait_for()
+    dialog = add_to_set(tab, "From a chat")
+    labels = dialog.get_by_role("checkbox")
+    assert [labels.nth(number).is_checked() for number in range(labels.count())] == [False, False, True, False, False]
+    labels.nth(1).focus()
+    tab.page.keyboard.press("y")
+    assert tab.faults() == []
+    dialog.get_by_role("button", name="Add").click()
+    tab.page.get_by_role("link", name="Added to the set").wait_for()
+    dialog = add_to_set(tab, "From a chat")
+    dialog.get_by_role("button", name="Add").click()
+    dialog.wait_for(state="detached")
+    (added,) = questions(chats, path)
+    assert (added["text"], added["earlier"]) == ("And where is the tea of day 5 served?", [QUESTION])
+    assert [TEA[each["start"] : each["end"]].partition(":")[0][-9:] for each in added["passages"]] == [
+        "Section 5",
+        "Section 3",
+    ]
+    tab.page.get_by_role("link", name="Added to the set").click()
+    tab.page.get_by_text("And where is the tea of day 5 served?").wait_for()
+
+
+def test_a_question_to_a_base_begins_a_set(open_tab: OpenTab, chats: Chats) -> None:
+    tab = open_tab(chats.url, f"#/ask?base={chats.base}")
+    ask(tab)
+    tab.page.get_by_role("button", name="Open passage 1").first.wait_for()
+    dialog = add_to_set(tab, "New set for Kitchen")
+    dialog.get_by_role("button", name="Add").click()
+    dialog.get_by_role("alert").wait_for()
+    dialog.get_by_label("Name").fill("Begun in Ask")
+    dialog.get_by_role("checkbox").first.check()
+    dialog.get_by_role("button", name="Add").click()
+    tab.page.get_by_role("link", name="Added to the set").click()
+    tab.page.get_by_role("heading", name="Begun in Ask").wait_for()
+    tab.see("1 expected")

@@ -4,6 +4,7 @@ import { h } from "../jsx";
 import { Empty, Problem } from "../parts";
 import { mark, plain, Stored } from "../stored";
 import { words } from "../words";
+import { AddToSet } from "./add_to_set";
 import { Beside } from "./beside";
 import { chat, type Target, type Turn } from "./chat";
 import { PassageList } from "./passage_list";
@@ -156,6 +157,7 @@ function TurnView({ turn, isLast, open }: { turn: Turn; isLast: boolean; open: O
         <Problem failure={turn.failure} nextAt={turn.nextAt} {...(isLast && { retry: () => chat.retry() })} />
       )}
       {text && state !== "running" && <Copy text={text} />}
+      {state === "done" && <AddToSet turn={turn} />}
       <Passages turn={turn} isLast={isLast} open={open} />
     </article>
   );

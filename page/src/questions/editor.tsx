@@ -14,6 +14,8 @@ import { exportSet, merged, readQuestions } from "./files";
 import { questionsOf, writeSet, type QuestionSet, type SetQuestion } from "./sets";
 import { say } from "./words";
 
+const FAULT = /\$\.questions\[(\d+)\]/u;
+
 interface Properties {
   /** Empty for a new set. */
   id: string;
@@ -49,7 +51,11 @@ export function Editor({ id, version, initial, draft, bases, isChanged, set, for
       if (id) changed();
       else go(link(["questions", written]));
     } catch (error) {
-      setFailure(asFailure(error));
+      const found = asFailure(error);
+      setFailure(found);
+      // The question that the service names is shown.
+      const at = FAULT.exec(raw(found.detail))?.[1];
+      if (at) setOpened(Number(at));
     }
     setRunning(false);
   }

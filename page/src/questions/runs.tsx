@@ -95,8 +95,11 @@ function Figures({ id, of, k, current }: { id: string; of: Run[]; k: number; cur
                 {now?.[at] === undefined ? words.notCounted : scored(now[at])} {differenceOf(now?.[at], then?.[at])}
               </td>
             ))}
-            <td class="n">{formatted(run.won)}</td>
-            <td class="n">{formatted(run.lost)}</td>
+            {[run.won, run.lost].map((each, index) => (
+              <td key={index} class="n">
+                {run.comparedWith === undefined ? words.notCounted : formatted(each)}
+              </td>
+            ))}
           </tr>
         );
       })}
