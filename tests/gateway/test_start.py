@@ -99,6 +99,7 @@ def test_check_tries_everything_that_the_settings_name(tmp_path: Path) -> None:
         "RAGSTORE_URL": NOBODY,
         "RAGSTORE_GATEWAY_DATABASE_URL": "postgresql://user:canary-secret@127.0.0.1:1/x",
         "RAGSTORE_GATEWAY_UPSTREAM_URL": NOBODY,
+        "RAGSTORE_GATEWAY_ENGINES": json.dumps({"shard-1": {"storeType": "ragstore", "baseUrl": NOBODY}}),
         "RAGSTORE_GATEWAY_EMBEDDING_PROVIDER": "tei",
         "RAGSTORE_GATEWAY_EMBEDDING_URL": NOBODY,
         "RAGSTORE_GATEWAY_EMBEDDING_MODEL": "",
@@ -106,9 +107,11 @@ def test_check_tries_everything_that_the_settings_name(tmp_path: Path) -> None:
     }
     ended = command(tmp_path / "data", "check", environ)
     assert ended.returncode == 1
-    assert ended.stderr.splitlines() == ["Error: Not usable: Database, Store, Embedding provider, Model server"]
+    assert ended.stderr.splitlines() == [
+        "Error: Not usable: Database, Store, Engines, Embedding provider, Model server"
+    ]
     assert f"RAGSTORE_GATEWAY_UPSTREAM_URL={NOBODY}" in ended.stdout
-    results = dict(line.split(": ", 1) for line in ended.stdout.splitlines()[-6:])
+    results = dict(line.split(": ", 1) for line in ended.stdout.splitlines()[-7:])
     assert results["Settings"] == "valid"
     assert "refused" in results["Database"].lower()
     assert "cannot be reached" in results["Model server"]

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.extractor import NewDocument
+from ragstore_gateway.ingestion.chunk_copies import ChunkCopies
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.leases import Leases
@@ -77,8 +78,9 @@ class IngestingProcess:
         self.queue = IngestionQueue(database, collections, self.leases)
         self.publication = Publication(database, self.leases)
         texts = TextTools(PlainExtractor(), splitter or LocalSplitter())
-        shared = SharedIngestion(collections, self.publication, texts, lambda: True)
-        recorded = RecordedIngestion(database, collections, self.publication, texts, Retries(600), lambda: True)
+        copies = ChunkCopies(collections)
+        shared = SharedIngestion(collections, self.publication, texts, copies, lambda: True)
+        recorded = RecordedIngestion(database, collections, self.publication, texts, copies, Retries(600), lambda: True)
         removals = Removals(database, knowledge.engines)
         self.pipeline = Pipeline(self.publication, removals, shared, recorded)
 

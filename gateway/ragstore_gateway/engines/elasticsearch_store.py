@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 import httpx
+import numpy as np
 from elastic_transport import ApiResponse
 from elasticsearch import ApiError, AsyncElasticsearch, BadRequestError, NotFoundError
 from elasticsearch.exceptions import SerializationError, TransportError, UnsupportedProductError
@@ -219,7 +220,11 @@ class ElasticsearchStore:
                 records = [convert(each, _Stored) for each in found["docs"] if each.get("found")]
                 return [
                     Passage(
-                        each.id, each.source.text, cosine_relevance(query, each.source.vector), each.source.metadata
+                        each.id,
+                        each.source.text,
+                        cosine_relevance(query, each.source.vector),
+                        each.source.metadata,
+                        vector=np.asarray(each.source.vector, dtype=np.float32),
                     )
                     for each in records
                 ]

@@ -127,7 +127,8 @@ class EngineCollection(Protocol):
             ids: at most `MAX_PASSAGES` different ids. An id without a record is skipped.
 
         Returns:
-            The records as passages, in any order, with their vectors where the engine returns them.
+            The records as passages, in any order, with their vectors where the engine returns them. Without vectors, a
+            base that gets another engine is embedded again.
 
         Raises:
             DimensionMismatch: the vector has another dimension.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,7 +167,9 @@ def _passages(
 
 def _compared(collection: InMemoryCollection, ids: Sequence[str], query: NDArray[np.float32]) -> list[Passage]:
     with collection.lock:
-        return _scored(collection, collection.rows_of(ids), query)
+        rows = collection.rows_of(ids)
+        passages = _scored(collection, rows, query)
+        return [replace(each, vector=collection.vectors[row].copy()) for each, row in zip(passages, rows, strict=True)]
 
 
 def _scored(collection: InMemoryCollection, rows: Sequence[int], query: NDArray[np.float32]) -> list[Passage]:

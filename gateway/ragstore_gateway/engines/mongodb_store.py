@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -212,8 +213,12 @@ class MongodbStore:
         async with self._collection() as collection:
             found = await (await collection.aggregate(stages)).to_list()
         # The score of the index is that of `dotProduct`, which is the relevance.
-        scores = [cosine_relevance(query, each["vector"].as_vector().data) for each in found]
-        return [_passage(convert(each | {"score": score}, _Found)) for each, score in zip(found, scores, strict=True)]
+        vectors = [np.asarray(each["vector"].as_vector().data, dtype=np.float32) for each in found]
+        scores = [cosine_relevance(query, vector) for vector in vectors]
+        return [
+            replace(_passage(convert(each | {"score": score}, _Found)), vector=vector)
+            for each, score, vector in zip(found, scores, vectors, strict=True)
+        ]
 
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -221,14 +222,20 @@ class PgvectorStore:
         """Compare records with a vector."""
         arguments = {"vector": _literal(unit_vector(vector, self._dimension)), "ids": list(ids)}
         statement = (
-            "SELECT id::text, content, metadata, -(embedding <#> %(vector)s::vector) AS cosine "  # noqa: S608 - a checked name
-            f"FROM {self._table} WHERE id = ANY(%(ids)s::uuid[])"
+            "SELECT id::text, content, metadata, embedding::text AS vector, "  # noqa: S608 - a checked name
+            f"-(embedding <#> %(vector)s::vector) AS cosine FROM {self._table} WHERE id = ANY(%(ids)s::uuid[])"
         )
         with empty_if_missing():
             async with self._transaction() as connection:
                 found = await connection.exec_driver_sql(statement, arguments)
                 return [
-                    Passage(row["id"], row["content"], relevance(row["cosine"]), row["metadata"])
+                    Passage(
+                        row["id"],
+                        row["content"],
+                        relevance(row["cosine"]),
+                        row["metadata"],
+                        vector=np.asarray(msgspec.json.decode(row["vector"], type=list[float]), dtype=np.float32),
+                    )
                     for row in found.mappings()
                 ]
         return []

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar, cast
 
 import msgspec
+import numpy as np
 from grpc import StatusCode
 from grpc.aio import AioRpcError
 from qdrant_client import AsyncQdrantClient
@@ -210,9 +211,12 @@ class QdrantStore:
         with empty_if_missing():
             async with self._connection() as connection:
                 found = await connection.client.retrieve(self._name, list(ids), with_vectors=True)
-                vectors = [cast(list[float], record.vector) for record in found]
+                vectors = [np.asarray(cast(list[float], record.vector), dtype=np.float32) for record in found]
                 scores = [cosine_relevance(query, each) for each in vectors]
-                return [_passage(record, score) for record, score in zip(found, scores, strict=True)]
+                return [
+                    replace(_passage(record, score), vector=vector)
+                    for record, score, vector in zip(found, scores, vectors, strict=True)
+                ]
         return []
 
     async def delete(self, where: Where) -> int:

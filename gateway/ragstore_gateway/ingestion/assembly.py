@@ -19,6 +19,7 @@ from ragstore_gateway.engines.assembly import Engines
 from ragstore_gateway.errors import DatabaseUnavailable, QueueFull
 from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
+from ragstore_gateway.ingestion.chunk_copies import ChunkCopies
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.copies import copy_documents
 from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
@@ -100,8 +101,9 @@ class Ingestion:
             return leases.is_valid
 
         retries = Retries(settings.ingestion_retry_seconds)
-        shared = SharedIngestion(self.collections, publication, texts, has_lease)
-        recorded = RecordedIngestion(database, self.collections, publication, texts, retries, has_lease)
+        copies = ChunkCopies(self.collections)
+        shared = SharedIngestion(self.collections, publication, texts, copies, has_lease)
+        recorded = RecordedIngestion(database, self.collections, publication, texts, copies, retries, has_lease)
         self._jobs = Jobs(
             IngestionQueue(database, self.collections, leases, workload),
             leases,

@@ -205,6 +205,23 @@ class Collections:
         ]
         return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
+    def have_same_vectors(self, one: Collection, other: Collection) -> bool:
+        """Whether the chunks of two collections, and their vectors, are the same: only their engines differ.
+
+        Args:
+            one: a collection.
+            other: another collection of the base.
+
+        Raises:
+            InvalidRequest: the parameters of a provider are not valid any more.
+        """
+        return self._vectors(one) == self._vectors(other)
+
+    def _vectors(self, collection: Collection) -> list[Any]:
+        embedding = self._embeddings.validate(collection.provider, collection.embedding_parameters)
+        parameters = _without_secrets(msgspec.to_builtins(embedding))
+        return [collection.provider, parameters, collection.chunking]
+
     def _place(self, base: KnowledgeBase) -> tuple[str, Any]:
         """The engine of a base: its name, or its type and its parameters."""
         if base.engine:

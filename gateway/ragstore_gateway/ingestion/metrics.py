@@ -13,7 +13,7 @@ from ragstore.kit.deferred_metrics import BUCKETS
 from ragstore.kit.tracing.spans import span
 
 ENDED: Final = ("completed", "unchanged", "failed", "cancelled")
-STEPS: Final = ("plan", "extract", "split", "embed", "write", "publish", "clean up")
+STEPS: Final = ("plan", "extract", "split", "copy", "embed", "write", "publish", "clean up")
 WAITING: Final = ("pending", "processing")
 
 _INGESTIONS: Final = Counter("ragstore_gateway_ingestions_total", "Ingestions that ended, by outcome.", ["outcome"])

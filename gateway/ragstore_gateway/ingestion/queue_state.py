@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import IngestionNotFound
+from ragstore_gateway.ingestion.collections import BUILDING, live_collections
 from ragstore_gateway.ingestion.tables import IngestionRow
-from ragstore_gateway.ingestion.transactions import COMPLETED, PENDING, UNFINISHED
+from ragstore_gateway.ingestion.transactions import COMPLETED, PENDING, UNFINISHED, missing_documents
 
 WINDOW: Final = timedelta(minutes=1)
 """The time over which the rate is measured."""
@@ -28,12 +30,14 @@ class QueueState:
         processing: number of documents that have begun.
         waiting_for: number of documents whose calls are repeated, by the code of the error.
         documents_per_second: rate at which documents were completed in the last minute.
+        reindexing: number of documents that a new collection lacks; None if none is being built.
     """
 
     waiting: int
     processing: int
     waiting_for: dict[str, int]
     documents_per_second: float
+    reindexing: int | None = None
 
 
 async def read_queue(
@@ -69,6 +73,7 @@ async def read_queue(
         completed, oldest = (await session.execute(finished)).one()
         rows = await session.scalars(sa.select(IngestionRow).where(own, IngestionRow.id.in_(wanted)))
         found = {row.id: row for row in rows}
+        reindexing = await _reindexing(session, base_id)
     for id in ingestion_ids:
         if id not in found:
             raise IngestionNotFound(f"The knowledge base {base_id} has no ingestion {id}")
@@ -80,4 +85,13 @@ async def read_queue(
             waiting_for[code] += count
     seconds = (now - max(oldest, now - WINDOW)).total_seconds() if completed else 0.0
     rate = completed / max(seconds, 0.1) if completed else 0.0
-    return QueueState(states[PENDING], states[""], dict(waiting_for), rate), [found[id] for id in ingestion_ids]
+    queue = QueueState(states[PENDING], states[""], dict(waiting_for), rate, reindexing)
+    return queue, [found[id] for id in ingestion_ids]
+
+
+async def _reindexing(session: AsyncSession, base_id: str) -> int | None:
+    building = next((row for row in await live_collections(session, base_id) if row.state == BUILDING), None)
+    if building is None:
+        return None
+    missing = missing_documents(building).with_only_columns(sa.func.count())
+    return await session.scalar(missing) or 0

@@ -20,6 +20,7 @@ from ragstore_gateway.engines.engine_collection import MAX_BATCH, EngineCollecti
 from ragstore_gateway.engines.engines import IN_MEMORY
 from ragstore_gateway.errors import CollectionMissing
 from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion.chunk_copies import ChunkCopies, ChunkRange
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.embedded_text import embedded_text
@@ -58,6 +59,7 @@ class RecordedIngestion:
         collections: the collections of all bases.
         publication: ends the ingestion.
         texts: extracts and splits texts.
+        copies: copies chunks.
         retries: repeats calls.
         may_write: whether this process may still write: no other one has taken over its ingestions.
     """
@@ -68,6 +70,7 @@ class RecordedIngestion:
         collections: Collections,
         publication: Publication,
         texts: TextTools,
+        copies: ChunkCopies,
         retries: Retries,
         may_write: Callable[[], bool],
     ) -> None:
@@ -75,6 +78,7 @@ class RecordedIngestion:
         self._collections = collections
         self._publication = publication
         self._texts = texts
+        self._copies = copies
         self._retries = retries
         self._may_write = may_write
 
@@ -216,13 +220,23 @@ class RecordedIngestion:
             # Restarts during a long ingestion are no reason to give it up.
             row.attempts = 1
 
-    async def embed(self, claimed: ClaimedDocument, collection: Collection, batch: Sequence[ChunkSpan]) -> Vectors:
-        """Embed a batch of chunks.
+    async def records(
+        self, claimed: ClaimedDocument, collection: Collection, first: int, batch: Sequence[ChunkSpan]
+    ) -> list[Record]:
+        """Copy or embed a batch of chunks.
 
         Args:
-            collection: the collection that the vectors are for.
+            collection: the collection that they are for.
+            first: the index of the first chunk.
             batch: the spans of the chunks.
         """
+        copied = await self._copies.records([ChunkRange(claimed, first, batch)], collection)
+        if claimed in copied:
+            return copied[claimed]
+        vectors = await self._embedded(claimed, collection, batch)
+        return records_of(claimed.row, claimed.text, batch, first, vectors)
+
+    async def _embedded(self, claimed: ClaimedDocument, collection: Collection, batch: Sequence[ChunkSpan]) -> Vectors:
         texts = [embedded_text(claimed.text, span, collection.chunking) for span in batch]
         embedder = self._collections.embedder(collection)
         with metrics.step("embed"):
@@ -275,7 +289,7 @@ class _Filling:
         ingestion: makes the calls.
         batches: the batches of chunks, each with the index of its first chunk.
         recorded: the batches that the engine has.
-        earlier: the available vectors of batches, as float32.
+        earlier: the vectors of batches that an earlier version has recorded, as float32.
     """
 
     def __init__(
@@ -294,8 +308,8 @@ class _Filling:
         self._left = [each for each in range(len(batches)) if each not in recorded and each not in earlier]
         self._has_written = bool(recorded)
         self._is_created = collection.dimension is not None
-        self._earlier = {each: self._vectors(each, data) for each, data in earlier.items()}
-        self._ready: dict[int, Vectors] = {}
+        self._earlier = {each: self._recorded(each, data) for each, data in earlier.items()}
+        self._ready: dict[int, list[Record]] = {}
 
     async def run(self) -> None:
         """Embed and write everything that is not recorded."""
@@ -325,9 +339,10 @@ class _Filling:
             await asyncio.gather(*embedding, *writing, return_exceptions=True)
 
     async def _embed(self, position: int) -> None:
-        self._ready[position] = await self._ingestion.embed(self._claimed, self._collection, self._batches[position][1])
+        first, batch = self._batches[position]
+        self._ready[position] = await self._ingestion.records(self._claimed, self._collection, first, batch)
 
-    async def _write_all(self, ready: dict[int, Vectors]) -> None:
+    async def _write_all(self, ready: dict[int, list[Record]]) -> None:
         for positions in self._parts(ready):
             await self._write(positions, ready, earlier=False)
 
@@ -345,15 +360,10 @@ class _Filling:
         if part:
             yield part
 
-    async def _write(self, positions: Sequence[int], vectors: dict[int, Vectors], *, earlier: bool) -> None:
+    async def _write(self, positions: Sequence[int], ready: dict[int, list[Record]], *, earlier: bool) -> None:
         self._claimed.step = "write"
-        store = await self._ingestion.opened(self._claimed, self._collection, vectors[positions[0]].shape[1])
-        records: list[Record] = []
-        for position in positions:
-            first, batch = self._batches[position]
-            records += records_of(self._claimed.row, self._claimed.text, batch, first, vectors[position])
-        if len(positions) > 1:
-            await rest()
+        records = [record for position in positions for record in ready[position]]
+        store = await self._ingestion.opened(self._claimed, self._collection, len(records[0].vector))
 
         async def write() -> None:
             if not self._is_created:
@@ -371,8 +381,10 @@ class _Filling:
         self._has_written = True
         await self._ingestion.record(self._claimed, self._collection, positions, earlier, len(records))
 
-    def _vectors(self, position: int, data: bytes) -> Vectors:
-        return np.frombuffer(data, dtype=np.float32).reshape(len(self._batches[position][1]), -1)
+    def _recorded(self, position: int, data: bytes) -> list[Record]:
+        first, batch = self._batches[position]
+        vectors = np.frombuffer(data, dtype=np.float32).reshape(len(batch), -1)
+        return records_of(self._claimed.row, self._claimed.text, batch, first, vectors)
 
 
 def _vectors_of(claimed: ClaimedDocument, collection: Collection) -> tuple[sa.ColumnElement[bool], ...]:

@@ -110,6 +110,13 @@ class IngestionProgress(Struct, frozen=True, rename="camel"):
         float | UnsetType,
         Meta(description="Time until all have ended, at this rate; absent if none has ended within a minute."),
     ] = UNSET
+    reindexing: Annotated[
+        Annotated[int, Meta(ge=0)] | UnsetType,
+        Meta(
+            description="Number of documents that the new collection lacks after a change of the base's configuration; "
+            "absent if searches use the newest collection.",
+        ),
+    ] = UNSET
 
 
 class DocumentEntry(Struct, frozen=True, rename="camel"):
@@ -212,6 +219,7 @@ def progress_of(queue: QueueState, rows: Sequence[IngestionRow]) -> IngestionPro
         round(queue.documents_per_second, 2),
         [status_of(row) for row in rows],
         round(left / queue.documents_per_second, 1) if queue.documents_per_second else UNSET,
+        UNSET if queue.reindexing is None else queue.reindexing,
     )
 
 

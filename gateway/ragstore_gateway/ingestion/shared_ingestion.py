@@ -16,6 +16,7 @@ from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.engines.engine_collection import MAX_BATCH, EngineCollection, Record
 from ragstore_gateway.errors import CollectionMissing, DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
+from ragstore_gateway.ingestion.chunk_copies import ChunkCopies, ChunkRange
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.embedded_text import embedded_text
@@ -53,13 +54,20 @@ class SharedIngestion:
         collections: the collections of all bases.
         publication: ends ingestions.
         texts: extracts and splits texts.
+        copies: copies chunks.
         may_write: whether this process may still write: no other one has taken over its ingestions.
     """
 
     def __init__(
-        self, collections: Collections, publication: Publication, texts: TextTools, may_write: Callable[[], bool]
+        self,
+        collections: Collections,
+        publication: Publication,
+        texts: TextTools,
+        copies: ChunkCopies,
+        may_write: Callable[[], bool],
     ) -> None:
         self._collections = collections
+        self._copies = copies
         self._publication = publication
         self._texts = texts
         self._may_write = may_write
@@ -125,11 +133,12 @@ class SharedIngestion:
         Returns:
             The documents that have not left.
         """
-        claimed, vectors = await self._embedded(claimed, collection, leave)
+        made = await self._made(claimed, collection, leave)
+        claimed = list(made)
         if not claimed:
             return []
         try:
-            fixed = await self._collections.with_dimension(collection, next(iter(vectors.values())).shape[1])
+            fixed = await self._collections.with_dimension(collection, len(made[claimed[0]][0].vector))
         except ServiceError:
             for each in claimed:
                 leave(each, None)
@@ -137,11 +146,7 @@ class SharedIngestion:
         for each in claimed:
             each.replace_target(fixed)
             each.step = "write"
-        records = [
-            (each, record)
-            for each in claimed
-            for record in records_of(each.row, each.text, each.spans[collection.id], 0, vectors[each])
-        ]
+        records = [(each, record) for each, own in made.items() for record in own]
         store = self._collections.open(fixed)
         failed: set[ClaimedDocument] = set()
         with metrics.step("write"):
@@ -156,6 +161,21 @@ class SharedIngestion:
         for each in left:
             each.written[collection.id] = len(each.spans[collection.id])
         return left
+
+    async def _made(
+        self, claimed: Sequence[ClaimedDocument], collection: Collection, leave: Leave
+    ) -> dict[ClaimedDocument, list[Record]]:
+        """Copy or embed the chunks of documents.
+
+        Returns:
+            The records of the documents that have not left, in the order of the documents.
+        """
+        ranges = [ChunkRange(each, 0, each.spans[collection.id]) for each in claimed]
+        made = await self._copies.records(ranges, collection)
+        embedded, vectors = await self._embedded([each for each in claimed if each not in made], collection, leave)
+        for each in embedded:
+            made[each] = records_of(each.row, each.text, each.spans[collection.id], 0, vectors[each])
+        return {each: made[each] for each in claimed if each in made}
 
     async def _write(
         self, call: Callable[[], Awaitable[None]], claimed: set[ClaimedDocument], failed: set[ClaimedDocument]

@@ -56,8 +56,8 @@ test("a form that is filled in with its defaults is accepted by the validator an
   const response = await create("rags", body);
   const stored = await response.json();
   assert.equal(response.status, 201, JSON.stringify(stored));
-  // A new base that names nothing has the headings.
-  const expected = { ...body, embedHeadings: true };
+  // A new base that names nothing has the headings, and no named engine.
+  const expected = { ...body, embedHeadings: true, engine: "" };
   assert.deepEqual(Object.fromEntries(Object.keys(body).map((key) => [key, stored[key]])), expected);
 });
 

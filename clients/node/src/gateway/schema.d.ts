@@ -2314,6 +2314,8 @@ export interface components {
             ingestions: components["schemas"]["IngestionStatus"][];
             /** @description Time until all have ended, at this rate; absent if none has ended within a minute. */
             estimatedSeconds?: number;
+            /** @description Number of documents that the new collection lacks after a change of the base's configuration; absent if searches use the newest collection. */
+            reindexing?: number;
         };
         /**
          * IngestionStatus

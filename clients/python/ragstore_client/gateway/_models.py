@@ -176,6 +176,8 @@ class IngestionProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         documents_per_second: rate of the last minute.
         ingestions: the states that the call names, in its order.
         estimated_seconds: time until all have ended, at this rate; None if it is not known.
+        reindexing: number of documents that the new collection lacks after a change of the base; None if searches use
+            the newest collection.
     """
 
     waiting_for: dict[str, int] = {}
@@ -184,6 +186,7 @@ class IngestionProgress(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     processing: int = 0
     documents_per_second: float = 0.0
     estimated_seconds: float | None = None
+    reindexing: int | None = None
 
 
 class KnowledgeBaseHit(msgspec.Struct, frozen=True):

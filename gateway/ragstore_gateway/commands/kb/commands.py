@@ -22,6 +22,7 @@ from ragstore_gateway.commands.kb.json_values import (
     print_json,
     set_option,
 )
+from ragstore_gateway.commands.kb.moves import in_engine, until_reindexed
 from ragstore_gateway.commands.kb.sources import source
 from ragstore_gateway.commands.kb.transfer import export_base, import_base, readable
 from ragstore_gateway.commands.running import find_base, run, url_option
@@ -114,6 +115,27 @@ def change(name: str, config: IO[bytes] | None, fields: tuple[str, ...], url: st
     async def work(gateway: AsyncGatewayClient) -> None:
         base = await gateway.bases.update(await find_base(gateway, name), changes)
         click.echo(f"{base.fields['name']}: version {base.version}")
+
+    run(url, work)
+
+
+@kb.command()
+@click.argument("name")
+@click.argument("engine")
+@url_option
+def move(name: str, engine: str, url: str) -> None:
+    """Move a knowledge base to an ENGINE that the settings of the gateway name, and wait for the end.
+
+    Chunks are copied, and not embedded again. Searches use the old engine until all are in the new one. An interruption
+    does not end the move, and the same command waits for it.
+    """
+
+    async def work(gateway: AsyncGatewayClient) -> None:
+        base = await find_base(gateway, name)
+        if base.fields.get("engine") != engine:
+            base = await gateway.bases.update(base, in_engine(engine))
+        await until_reindexed(gateway, base, lambda left: click.echo(f"{left} documents left", err=True))
+        click.echo(f"{base.fields['name']}: in {engine}, version {base.version}")
 
     run(url, work)
 
