@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -32,6 +33,12 @@ MAX_INPUT_BYTES: Final = 8 * 1024 * 1024
 MAX_TURNS: Final = 1000
 """Maximum number of responses of a conversation."""
 
+MAX_KEY_BYTES: Final = 256 * 1024 * 1024
+"""Maximum size of the responses of one key. Beyond it, the conversations that ended first are removed."""
+
+EARLY_PURGE_BYTES: Final = 64 * 1024 * 1024
+"""Number of bytes of new responses after which the next purge begins early, so that one key cannot fill the disk."""
+
 WRITE_SECONDS: Final = 3.0
 """Time limit for a write: the end of the response waits for it."""
 
@@ -51,6 +58,7 @@ class _Output(Struct, frozen=True):
     output: list[Raw]
 
 
+_SIZE: Final = sa.func.length(Row.input) + sa.func.length(Row.response)
 _items: Final = msgspec.json.Decoder(list[Raw]).decode
 _output: Final = msgspec.json.Decoder(_Output).decode
 
@@ -99,6 +107,8 @@ class StoredResponses:
         self._database = database
         self._retention = retention
         self._max_bytes = max_bytes
+        self._written_bytes = 0
+        self._has_written_much = asyncio.Event()
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -139,6 +149,9 @@ class StoredResponses:
         try:
             async with asyncio.timeout(WRITE_SECONDS), self._database.session() as session:
                 session.add(row)
+            self._written_bytes += len(row.input) + len(response)
+            if self._written_bytes > EARLY_PURGE_BYTES:
+                self._has_written_much.set()
         except (DatabaseUnavailable, TimeoutError) as error:
             _log.warning("response not stored", error=type(error).__name__)
 
@@ -202,7 +215,7 @@ class StoredResponses:
         await self._database.checkpoint()
 
     async def purge(self) -> int:
-        """Remove conversations whose last response is older than the retention.
+        """Remove conversations whose last response is older than the retention, and those beyond the maximum of a key.
 
         Returns:
             The number of responses removed.
@@ -210,20 +223,49 @@ class StoredResponses:
         oldest = datetime.now(UTC) - self._retention
         later = aliased(Row)
         is_live = sa.exists().where(later.thread == Row.thread, later.created_on >= oldest)
-        expired = sa.select(Row.id).where(Row.created_on < oldest, ~is_live).limit(PURGE_BATCH)
+        expired = sa.select(Row.id).where(Row.created_on < oldest, ~is_live)
+        purged = await self._remove(expired)
+        for key, thread in await self._beyond_maximum():
+            purged += await self._remove(sa.select(Row.id).where(Row.key == key, Row.thread == thread))
+        if purged:
+            await self._database.checkpoint()
+        return purged
+
+    async def _beyond_maximum(self) -> list[tuple[str, str]]:
+        """The keys and the conversations that exceed the maximum size of their key; the last ones are kept."""
+        size = sa.func.sum(_SIZE)
+        last = sa.func.max(Row.created_on).desc()
+        found: list[tuple[str, str]] = []
+        async with self._database.reading() as session:
+            keys = sa.select(Row.key).group_by(Row.key).having(size > MAX_KEY_BYTES)
+            for key in (await session.scalars(keys)).all():
+                total = 0
+                threads = sa.select(Row.thread, size).where(Row.key == key).group_by(Row.thread).order_by(last)
+                for thread, own in await session.execute(threads):
+                    total += own
+                    if total > MAX_KEY_BYTES:
+                        found.append((key, thread))
+        return found
+
+    async def _remove(self, chosen: sa.Select[str]) -> int:
+        """Remove responses in batches.
+
+        Args:
+            chosen: selects their ids.
+
+        Returns:
+            The number of responses removed.
+        """
         purged = 0
         while True:
             async with self._database.session() as session:
-                ids = (await session.scalars(expired)).all()
+                ids = (await session.scalars(chosen.limit(PURGE_BATCH))).all()
                 if ids:
                     await self._database.overwrite_deleted(session)
                     await session.execute(sa.delete(Row).where(Row.id.in_(ids)))
             purged += len(ids)
             if len(ids) < PURGE_BATCH:
-                break
-        if purged:
-            await self._database.checkpoint()
-        return purged
+                return purged
 
     async def _conversation(self, id: str, key: str) -> tuple[list[StoredTurn], str]:
         """The responses up to one, the oldest one first, and the id of the first one."""
@@ -244,12 +286,15 @@ class StoredResponses:
 
     async def _upkeep(self) -> None:
         while True:
+            self._written_bytes = 0
+            self._has_written_much.clear()
             try:
                 if purged := await self.purge():
                     _log.info("responses purged", count=purged)
             except Exception as error:  # noqa: BLE001  # without this loop, nothing would be purged
                 _log.warning("responses not purged", error=type(error).__name__)
-            await asyncio.sleep(UPKEEP_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._has_written_much.wait(), UPKEEP_SECONDS)
 
 
 def _own(id: str | sa.ColumnElement[str], key: str) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
@@ -262,14 +307,13 @@ async def _ids(session: AsyncSession, id: str, key: str) -> tuple[list[str], int
     Raises:
         ResponseNotFound: a response is not stored.
     """
-    size = sa.func.length(Row.input) + sa.func.length(Row.response)
     turns = (
-        sa.select(Row.id, Row.previous, size.label("size"), sa.literal(0).label("depth"))
+        sa.select(Row.id, Row.previous, _SIZE.label("size"), sa.literal(0).label("depth"))
         .where(*_own(id, key))
         .cte("turns", recursive=True)
     )
     turns = turns.union_all(
-        sa.select(Row.id, Row.previous, size, turns.c.depth + 1).where(
+        sa.select(Row.id, Row.previous, _SIZE, turns.c.depth + 1).where(
             *_own(turns.c.previous, key), turns.c.depth < MAX_TURNS
         )
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +13,7 @@ import openai
 import pytest
 from msgspec import Raw
 from openai import OpenAI
-from sqlalchemy import make_url, update
+from sqlalchemy import func, make_url, select, update
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.database.database import Database
@@ -155,6 +156,15 @@ async def written(stored: StoredResponses, number: int, previous: int | None = N
     return id
 
 
+async def is_stored(stored: StoredResponses, id: str) -> bool:
+    """Whether a response is stored."""
+    try:
+        await stored.read(id, "key")
+    except ResponseNotFound:
+        return False
+    return True
+
+
 async def test_a_conversation_is_purged_when_its_last_response_is_too_old(database: Database) -> None:
     stored = StoredResponses(database, timedelta(days=30), 10_000)
     first, second, other = (
@@ -169,6 +179,36 @@ async def test_a_conversation_is_purged_when_its_last_response_is_too_old(databa
     assert len((await stored.earlier(second, "key")).items) == 2
     with pytest.raises(ResponseNotFound):
         await stored.read(other, "key")
+
+
+async def test_beyond_the_maximum_of_a_key_the_conversations_that_ended_first_are_removed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = StoredResponses(database, timedelta(days=1), 10_000)
+    first, other = await written(stored, 1), await written(stored, 2)
+    last = await written(stored, 3, 1)
+    async with database.reading() as session:
+        size = await session.scalar(select(func.max(module._SIZE)))
+    monkeypatch.setattr(module, "MAX_KEY_BYTES", 2 * (size or 0))
+    assert await stored.purge() == 1
+    assert len((await stored.earlier(last, "key")).items) == 2
+    with pytest.raises(ResponseNotFound):
+        await stored.read(other, "key")
+    monkeypatch.setattr(module, "MAX_KEY_BYTES", 1)
+    assert await stored.purge() == 2
+    with pytest.raises(ResponseNotFound):
+        await stored.read(first, "key")
+
+
+async def test_much_that_is_written_begins_a_purge(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = StoredResponses(database, timedelta(days=1), 10_000)
+    monkeypatch.setattr(module, "EARLY_PURGE_BYTES", 1)
+    monkeypatch.setattr(module, "MAX_KEY_BYTES", 1)
+    async with stored.running(), asyncio.timeout(20):
+        await asyncio.sleep(0.1)
+        id = await written(stored, 1)
+        while await is_stored(stored, id):  # noqa: ASYNC110  # nothing signals the end of a purge
+            await asyncio.sleep(0.05)
 
 
 async def test_a_retention_of_zero_stores_nothing_and_purges_everything(database: Database) -> None:
