@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from ragstore.kit.time_slices import rest
 from ragstore_gateway.errors import ExtractionUnavailable
 from ragstore_gateway.extraction.worker import Worker
 
@@ -32,6 +33,7 @@ class WorkerPool:
     def __init__(self, program: str, memory_bytes: int, concurrency: int) -> None:
         self.slots = asyncio.Semaphore(concurrency)
         self.is_running = False
+        self._forking = asyncio.Lock()
         self._program = program
         self._memory_bytes = memory_bytes
         self._idle: dict[Worker, asyncio.TimerHandle] = {}
@@ -73,6 +75,9 @@ class WorkerPool:
         Raises:
             ExtractionUnavailable: it does not start, or the gateway is shutting down.
         """
+        # A fork takes up to 30 ms of the event loop. Other requests run between two forks.
+        async with self._forking:
+            await rest()
         if self.is_running:
             worker = await Worker.start(self._memory_bytes, self._program)
             if self.is_running:

@@ -289,6 +289,29 @@ async def test_a_process_has_no_variable_of_the_gateway_and_can_write_no_file(
         await worker.stop()
 
 
+async def test_other_tasks_run_between_the_forks_of_two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = 0
+    forks: list[int] = []
+
+    async def start(*_: object) -> Worker:
+        forks.append(turns)
+        raise ExtractionUnavailable("")
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(Worker, "start", start)
+    pool = worker_pool.WorkerPool("none", 0, 2)
+    counting = asyncio.create_task(count())
+    async with pool.running():
+        await asyncio.gather(pool.start(), pool.start(), return_exceptions=True)
+    counting.cancel()
+    assert forks[1] - forks[0] > 1
+
+
 @pytest.mark.parametrize(("program", "cause"), [("/bin/false", "WorkerFailed"), ("/no/python", "FileNotFoundError")])
 async def test_a_process_that_cannot_start_is_an_error_of_the_gateway(
     program: str, cause: str, monkeypatch: pytest.MonkeyPatch
