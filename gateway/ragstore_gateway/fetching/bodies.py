@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import aiohttp
 
+from ragstore.kit.time_slices import rest_if_large
 from ragstore_gateway.fetching.errors import ResponseInvalid, ResponseTooLarge
 
 ACCEPT_ENCODING: Final = "gzip, deflate"
@@ -113,6 +114,8 @@ async def read_body(response: aiohttp.ClientResponse, max_bytes: int, *, truncat
         raise ResponseInvalid("The response's body broke off") from None
     if received and not decoder.complete:
         raise ResponseInvalid("The response's body broke off")
+    # The copy takes up to 12 ms for 5 MB: the kernel maps its memory page by page.
+    await rest_if_large(len(body))
     return bytes(body)
 
 
