@@ -6,8 +6,7 @@ import { words } from "../words";
 import type { Configuration } from "./calls";
 import { say } from "./words";
 
-/** Fields that the vectors of a base depend on. */
-const VECTORS = ["embeddingProvider", "storeType"];
+/** Fields that the chunks of a base depend on. Another store gets copies of their vectors. */
 const CHUNKS = ["chunkStrategy", "chunkSize", "chunkOverlap", "chunkUnit", "embedHeadings"];
 const PARAMETERS = ["embeddingParameters", "storeParameters"];
 const SECRET = /^\$\{.*\}$/u;
@@ -41,14 +40,14 @@ export function priceOf(changes: Change[], before: Configuration, documents: num
   const isExisting = Boolean((before.storeParameters as Record<string, unknown>)["collection"]);
   const ofChunks = changes.some(({ field }) => CHUNKS.includes(field));
   if (isExisting) return ofChunks ? say.laterOnly : say.noPrice;
-  const isEmbedded = ofChunks || changes.some(({ field, values }) => VECTORS.includes(field) || isParameter(field, values));
+  const isEmbedded = ofChunks || changes.some(isOfModel);
   return isEmbedded ? say.price(documents) : say.noPrice;
 }
 
-/** Whether a field is a parameter that vectors depend on. A reference to another secret changes no vector. */
-function isParameter(field: string, values: unknown[]): boolean {
+/** Whether vectors depend on a field. A reference to another secret changes no vector. */
+function isOfModel({ field, values }: Change): boolean {
   const isSecret = values.every((each) => each === undefined || (typeof each === "string" && SECRET.test(each)));
-  return PARAMETERS.some((each) => field.startsWith(`${each}.`)) && !isSecret;
+  return field === "embeddingProvider" || (field.startsWith("embeddingParameters.") && !isSecret);
 }
 
 export function ChangesTable({ of, titles }: { of: Change[]; titles: string[] }) {

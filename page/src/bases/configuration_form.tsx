@@ -10,7 +10,7 @@ const GROUPS: Record<string, string[]> = {
   chunks: ["chunkStrategy", "chunkSize", "chunkOverlap", "chunkUnit", "embedHeadings"],
   search: ["maxResults", "minScore", "retrieval", "keywordWeight", "where"],
   embedding: ["embeddingProvider", "embeddingParameters"],
-  storage: ["storeType", "storeParameters"],
+  storage: ["engine", "storeType", "storeParameters"],
 };
 /** Sources have a tab of their own. */
 const ELSEWHERE = ["sources"];
