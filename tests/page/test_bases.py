@@ -85,7 +85,8 @@ def test_the_fields_of_a_provider_follow_its_choice(open_tab: OpenTab, bases: Ba
     tab = open_tab(bases.url, "#/bases/new")
     tab.page.get_by_label("Embedding provider").select_option("openai")
     tab.page.get_by_label("API key *").wait_for()
-    assert tab.page.get_by_label("Base URL").input_value() == "https://api.openai.com/v1"
+    embedding = tab.page.get_by_role("group", name="Embedding")
+    assert embedding.get_by_label("Base URL").input_value() == "https://api.openai.com/v1"
     tab.page.get_by_label("Name *").fill("Without key")
     tab.page.get_by_role("button", name="Create", exact=True).click()
     tab.page.locator("[aria-invalid=true]").wait_for()
