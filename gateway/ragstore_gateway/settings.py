@@ -278,22 +278,27 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     @property
     def allowed_http_call_hosts(self) -> list[str]:
         """The hosts that the httpCalls of assistants may call."""
-        return [entry.strip() for entry in self.http_call_hosts.split(",") if entry.strip()]
+        return _entries(self.http_call_hosts)
 
     @property
     def allowed_linked_collections(self) -> list[str]:
         """The collections of a remote store that knowledge bases may search."""
-        return [*self.collections, *(name.strip() for name in self.linked_collections.split(",") if name.strip())]
+        return [*self.collections, *_entries(self.linked_collections)]
 
     @property
     def placement_engines(self) -> list[str]:
         """The named engines that new bases are placed on."""
-        return [name.strip() for name in self.engine_placement.split(",") if name.strip()]
+        return _entries(self.engine_placement)
 
     @property
     def collections(self) -> list[str]:
         """The knowledge bases that `rag/` models without an assistant search; each one exists by default."""
-        return [name.strip() for name in self.rag_collections.split(",") if name.strip()]
+        return _entries(self.rag_collections)
+
+
+def _entries(text: str) -> list[str]:
+    """The entries of a list that is separated by commas."""
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
 def variable(field: str) -> str:

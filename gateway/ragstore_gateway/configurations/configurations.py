@@ -374,7 +374,7 @@ class Configurations(Generic[T]):
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        return (await self._by_name.get([name] if NUL not in name else (), self._read_by_name)).get(name)
+        return (await self._named([name])).get(name)
 
     async def find_all_by_name(self, names: Iterable[str]) -> dict[str, Configuration[T]]:
         """The current versions of the configurations that have one of several names and are not deleted, by name.
@@ -382,6 +382,9 @@ class Configurations(Generic[T]):
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
+        return await self._named(names)
+
+    async def _named(self, names: Iterable[str]) -> dict[str, Configuration[T]]:
         return await self._by_name.get((name for name in names if NUL not in name), self._read_by_name)
 
     async def _read_by_name(self, names: Sequence[str]) -> dict[str, Configuration[T]]:

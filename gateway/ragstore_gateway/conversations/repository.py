@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 from uuid import uuid4
 
 from msgspec import Meta, Struct
@@ -15,9 +15,7 @@ from ragstore_gateway.conversations.ledger import Ledger, NewEntry
 from ragstore_gateway.conversations.step import CONTEXT_KEY, QUESTION_KEY, QUESTION_TASK, Step
 from ragstore_gateway.conversations.tables import ContextRow, StepRow
 from ragstore_gateway.database.database import Database
-
-PURGE_BATCH: Final = 500
-"""Number of contexts that one transaction purges, so that a purge holds up no other writer."""
+from ragstore_gateway.database.purge import purge
 
 
 class ConversationStep(Struct, frozen=True, rename="camel", kw_only=True):
@@ -132,21 +130,16 @@ class ConversationRepository:
         Returns:
             Their number.
         """
-        purged = 0
-        while True:
-            async with self._database.session() as session:
-                expired = select(ContextRow.step, ContextRow.task)
-                if self._keep_contexts:
-                    expired = expired.where(ContextRow.created_on < self._oldest())
-                rows = (await session.execute(expired.limit(PURGE_BATCH))).all()
-                if rows:
-                    await self._database.overwrite_deleted(session)
-                for step, task in rows:
-                    own = (ContextRow.step == step, ContextRow.task == task)
-                    await session.execute(delete(ContextRow).where(*own))
-            purged += len(rows)
-            if len(rows) < PURGE_BATCH:
-                break
+        expired = select(ContextRow.step, ContextRow.task)
+        if self._keep_contexts:
+            expired = expired.where(ContextRow.created_on < self._oldest())
+        purged = await purge(
+            self._database,
+            expired,
+            lambda rows: (
+                delete(ContextRow).where(ContextRow.step == step, ContextRow.task == task) for step, task in rows
+            ),
+        )
         if purged:
             await self._database.checkpoint()
         return purged

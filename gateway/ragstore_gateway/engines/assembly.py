@@ -21,7 +21,7 @@ from ragstore_gateway.engines.in_memory_store import InMemoryCollection, InMemor
 from ragstore_gateway.engines.linked_collection import LinkedCollection
 from ragstore_gateway.engines.linked_store import LinkedStore, SharedStore
 from ragstore_gateway.engines.named_engines import ENGINE_KEY, NamedEngine
-from ragstore_gateway.engines.ragstore_store import RagstoreStore, connect_ragstore, other_store
+from ragstore_gateway.engines.ragstore_store import RagstoreStore, clients_of, connect_ragstore
 from ragstore_gateway.engines.shared_client import SharedClient
 from ragstore_gateway.engines.store_parameters import (
     InMemoryParameters,
@@ -210,10 +210,8 @@ class Engines:
         return found.store_type, found.parameters
 
     def _open_ragstore(self, parameters: RagstoreParameters, collection: str, dimension: int) -> EngineCollection:
-        if parameters.base_url is not None:
-            connection = self._client(parameters, connect_ragstore)
-            return other_store(connection, collection, dimension, self._timeout_seconds)
-        client, timeout = self._own_store, self._timeout_seconds
+        is_own, timeout = parameters.base_url is None, self._timeout_seconds
+        client = self._own_store if is_own else clients_of(self._client(parameters, connect_ragstore))
         if parameters.collection is None:
             return RagstoreStore(client, collection, dimension, timeout)
         if parameters.shared:

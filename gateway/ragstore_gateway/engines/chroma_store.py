@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final
 
 import httpx
@@ -20,7 +18,7 @@ from ragstore_client import AsyncClient
 from ragstore_gateway.engines.engine import Adapter
 from ragstore_gateway.engines.linked_store import LinkedStore
 from ragstore_gateway.engines.names import physical_name
-from ragstore_gateway.engines.ragstore_store import RagstoreStore
+from ragstore_gateway.engines.ragstore_store import RagstoreStore, clients_of
 from ragstore_gateway.engines.shared_client import Secrets, SharedClient
 from ragstore_gateway.engines.store_parameters import ChromaParameters
 from ragstore_gateway.secrets.secret_references import SecretReferences
@@ -113,12 +111,7 @@ def chroma_store(
         collection: name of the collection.
         timeout_seconds: time limit of one call.
     """
-
-    @asynccontextmanager
-    async def use() -> AsyncIterator[AsyncClient]:
-        async with client.use() as connection:
-            yield connection.client
-
+    use = clients_of(client)
     if parameters.collection is not None:
         return LinkedStore(use, parameters, dimension, timeout_seconds, "chroma")
     name = physical_name(parameters.collection_name, collection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import httpx
 import numpy as np
@@ -208,23 +208,26 @@ def connect_ragstore(
     return SharedClient(connect, lambda connection: connection.http.aclose(), references, secrets)
 
 
-def other_store(
-    connection: SharedClient[StoreConnection], collection: str, dimension: int, timeout_seconds: float
-) -> RagstoreStore:
-    """A collection of another store than the gateway's.
+class HasClient(Protocol):
+    """A connection with a client."""
 
-    Args:
-        connection: the connection to that store.
-        collection: name of the collection.
-        timeout_seconds: time limit of one call.
-    """
+    @property
+    def client(self) -> AsyncClient:
+        """The client."""
+
+
+H = TypeVar("H", bound=HasClient)
+
+
+def clients_of(connection: SharedClient[H]) -> ClientUse:
+    """Lends the client of a connection."""
 
     @asynccontextmanager
     async def use() -> AsyncIterator[AsyncClient]:
         async with connection.use() as found:
             yield found.client
 
-    return RagstoreStore(use, collection, dimension, timeout_seconds)
+    return use
 
 
 def compared(query: Vector, id: str, text: str, embedding: Sequence[float], metadata: Mapping[str, object]) -> Passage:

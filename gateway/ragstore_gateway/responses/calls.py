@@ -74,16 +74,17 @@ class ResponsesCall(RagCall):
     async def respond(self, scope: Scope, send: Send, watch: CallerWatch, cost: RequestCost) -> None:
         """Retrieve, send the request, and relay the response, which is stored before its end is sent."""
         key = key_name_of(scope)
+        is_stored = not self._begun.store
 
         async def send_stored(message: Message) -> None:
+            nonlocal is_stored
             ended = self._ended if self._stream is None else self._stream.ended
-            if ended is not None and self._begun.store and not stored:
-                stored.append(ended.id)
+            if ended is not None and not is_stored:
+                is_stored = True
                 content = msgspec.json.encode(ended)
                 await self._responses.write(ended.id, key, self._earlier, self._input_items(), content)
             await send(message)
 
-        stored: list[str] = []
         await super().respond(scope, send_stored, watch, cost)
 
     async def augmented(self, scope: Scope, headers: CIMultiDict[str]) -> tuple[bytes, Augmentation]:

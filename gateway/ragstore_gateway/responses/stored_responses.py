@@ -21,6 +21,7 @@ from sqlalchemy.orm import aliased
 from ragstore.kit.byte_budget import FREE_BYTES, reserve
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.purge import purge
 from ragstore_gateway.errors import DatabaseUnavailable, ResponseNotFound
 from ragstore_gateway.responses.tables import StoredResponseRow as Row
 
@@ -43,9 +44,6 @@ WRITE_SECONDS: Final = 3.0
 """Time limit for a write: the end of the response waits for it."""
 
 UPKEEP_SECONDS: Final = 600.0
-PURGE_BATCH: Final = 500
-"""Number of responses that one transaction purges, so that a purge holds up no other writer."""
-
 _COPIES: Final = 3
 """Number of copies of a conversation that exist while a request is made of it."""
 
@@ -248,24 +246,10 @@ class StoredResponses:
         return found
 
     async def _remove(self, chosen: sa.Select[str]) -> int:
-        """Remove responses in batches.
-
-        Args:
-            chosen: selects their ids.
-
-        Returns:
-            The number of responses removed.
-        """
-        purged = 0
-        while True:
-            async with self._database.session() as session:
-                ids = (await session.scalars(chosen.limit(PURGE_BATCH))).all()
-                if ids:
-                    await self._database.overwrite_deleted(session)
-                    await session.execute(sa.delete(Row).where(Row.id.in_(ids)))
-            purged += len(ids)
-            if len(ids) < PURGE_BATCH:
-                return purged
+        """Remove the responses whose ids a query selects; their number."""
+        return await purge(
+            self._database, chosen, lambda rows: [sa.delete(Row).where(Row.id.in_([id for (id,) in rows]))]
+        )
 
     async def _conversation(self, id: str, key: str) -> tuple[list[StoredTurn], str]:
         """The responses up to one, the oldest one first, and the id of the first one."""

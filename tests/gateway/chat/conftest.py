@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 
 import httpx
 import pytest
+from openai import OpenAI
 
 from ragstore_client import Client, NewDocument
 from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
-from tests.support.fake_upstream import FakeUpstream, fake_upstream
+from tests.support.fake_upstream import FakeUpstream, fake_upstream, replying
 from tests.support.gateways import start_gateway
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
@@ -187,3 +188,18 @@ def manual(manual_gateway: Served) -> Iterator[httpx.Client]:
     """A plain HTTP client on the gateway over the manual."""
     with plain_client(manual_gateway) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def sdk(chat_gateway: Served) -> Iterator[OpenAI]:
+    """OpenAI's client."""
+    with OpenAI(base_url=chat_gateway.url + "/v1", api_key="sk-caller", max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+def cited(upstream: FakeUpstream) -> Iterator[FakeUpstream]:
+    """The upstream, whose model `m` cites the first source."""
+    upstream.on("m", replying("Hybrid search [1]."))
+    yield upstream
+    upstream.off("m")

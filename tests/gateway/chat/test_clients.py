@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 
 import httpx
 import openai
@@ -34,13 +33,6 @@ TOOLS: list[ChatCompletionToolParam] = [
     {"type": "function", "function": {"name": "brew", "parameters": {"type": "object", "properties": {}}}}
 ]
 CALL = {"id": "call_1", "type": "function", "function": {"name": "brew", "arguments": '{"cups": 2}'}}
-
-
-@pytest.fixture
-def sdk(chat_gateway: Served) -> Iterator[OpenAI]:
-    """OpenAI's client."""
-    with OpenAI(base_url=chat_gateway.url + "/v1", api_key="sk-caller", max_retries=0) as client:
-        yield client
 
 
 def calling(name: str) -> dict[str, object]:

@@ -24,13 +24,6 @@ BOILER = "The boiler is serviced every October by the caretaker."
 
 
 @pytest.fixture(scope="module")
-def sdk(chat_gateway: Served) -> Iterator[OpenAI]:
-    """OpenAI's client."""
-    with OpenAI(base_url=chat_gateway.url + "/v1", api_key="sk-caller", max_retries=0) as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def store(sdk: OpenAI) -> str:
     """A vector store with two files."""
     created = sdk.vector_stores.create(name="boilers", extra_body={"min_score": 0})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -22,21 +21,6 @@ from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, rep
 from tests.support.servers import Served
 
 TOOL: Any = {"type": "function", "name": "brew", "parameters": {"type": "object", "properties": {}}, "strict": False}
-
-
-@pytest.fixture
-def sdk(chat_gateway: Served) -> Iterator[OpenAI]:
-    """OpenAI's client."""
-    with OpenAI(base_url=chat_gateway.url + "/v1", api_key="sk-caller", max_retries=0) as client:
-        yield client
-
-
-@pytest.fixture
-def cited(upstream: FakeUpstream) -> Iterator[FakeUpstream]:
-    """The upstream, whose model `m` cites the first source."""
-    upstream.on("m", replying("Hybrid search [1]."))
-    yield upstream
-    upstream.off("m")
 
 
 def text_of(response: Response) -> ResponseOutputText:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,26 +22,10 @@ from ragstore_gateway.responses.stored_responses import MAX_INPUT_BYTES, NO_TURN
 from ragstore_gateway.responses.tables import StoredResponseRow
 from tests.gateway.chat.test_faults import error_of
 from tests.gateway.chat.test_rag import QUESTION
-from tests.support.fake_upstream import FakeUpstream, replying, stream_of
-from tests.support.servers import Served
+from tests.support.fake_upstream import FakeUpstream, stream_of
 
 FOLLOW_UP = "Which of them is the newest release?"
 UNKNOWN = "resp_ragstore_" + "0" * 32
-
-
-@pytest.fixture
-def sdk(chat_gateway: Served) -> Iterator[OpenAI]:
-    """OpenAI's client."""
-    with OpenAI(base_url=chat_gateway.url + "/v1", api_key="sk-caller", max_retries=0) as client:
-        yield client
-
-
-@pytest.fixture
-def cited(upstream: FakeUpstream) -> Iterator[FakeUpstream]:
-    """The upstream, whose model `m` cites the first source."""
-    upstream.on("m", replying("Hybrid search [1]."))
-    yield upstream
-    upstream.off("m")
 
 
 def test_a_response_is_continued_with_the_items_of_its_conversation(sdk: OpenAI, cited: FakeUpstream) -> None:

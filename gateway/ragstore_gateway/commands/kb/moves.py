@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ragstore_client.gateway import AsyncGatewayClient, KnowledgeBase, Stored
+from ragstore_gateway.configurations.knowledge_base import DEFAULT_STORE
 
 POLL_SECONDS: Final = 1.0
 
@@ -16,7 +17,7 @@ REPORT_SECONDS: Final = 10.0
 
 def in_engine(engine: str) -> dict[str, Any]:
     """The fields of a base in a named engine, which has the store type and the parameters."""
-    return {"engine": engine, "storeType": "ragstore", "storeParameters": {}}
+    return {"engine": engine, "storeType": DEFAULT_STORE, "storeParameters": {}}
 
 
 async def until_reindexed(
