@@ -233,12 +233,16 @@ def _fill(folder: Path, room: int, seen: FullDisk) -> str:
         name="a-full-disk-hangs",
         summary=(
             "On a full disk embedded Chroma hangs permanently, even after space is freed: after one to ten failed "
-            "writes in 8 of 8 runs."
+            "writes in 8 of 8 runs. In 3 of 14 runs it acknowledged writes before that, and never committed them."
         ),
         workaround=(
+            "After an error of its database, the data is closed and opened again. "
             "A process that completes no call within `RAGSTORE_CHROMA_TIMEOUT_SECONDS` is killed and started again."
         ),
-        works_around=("ragstore.chroma.embedded.backend:_replace_hung_process",),
+        works_around=(
+            "ragstore.chroma.embedded.process:DATABASE_FAILED",
+            "ragstore.chroma.embedded.backend:_replace_hung_process",
+        ),
         stores=("embedded",),
     )
 )

@@ -101,7 +101,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 
 
 async def test_a_full_disk_fails_writes_and_loses_nothing(disk: Disk, tmp_path: Path, report: Report) -> None:
-    """Chroma hangs after a full disk, also when there is space again, so that its process must be replaced."""
+    """Chroma hangs after a full disk, also when there is space again, unless it is reopened."""
     environ = {
         "RAGSTORE_DATA_PATH": str(disk.path),
         "RAGSTORE_CHROMA_TIMEOUT_SECONDS": "2",

@@ -193,8 +193,7 @@ class EmbeddedBackend:
     def _replace_hung_process(self) -> None:
         """Kill a process that has completed no call for longer than any caller waits, while calls are in flight.
 
-        Chroma's threads deadlock after a full disk, also when there is room again (measured with 1.5.9). A process
-        without progress is of no use; each of its calls is applied as a whole or not at all.
+        A process without progress is of no use; each of its calls is applied as a whole or not at all.
         """
         if self._running is None or not self._in_flight:
             return

@@ -17,6 +17,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar, cast
 from uuid import UUID
@@ -29,6 +30,7 @@ from ragstore.chroma.embedded import collection_table, legacy_collections
 from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
 from ragstore.chroma.embedded.name_exchange import exchange_names, restore_names
 from ragstore.chroma.embedded.process_files import FileWatch
+from ragstore.chroma.errors import DISK_FULL
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -66,6 +68,13 @@ T = TypeVar("T")
 INDEX_EVICTED: Final = "Nothing found on disk"
 """Chroma's message for a collection whose index it has evicted and had never saved. Its maximum number of indexes in
 memory is a fifth of the open files that its process may have. Only reopening helps (measured with 1.5.9)."""
+
+
+DATABASE_FAILED: Final = (*DISK_FULL, "disk I/O error", "Failed to apply logs to the metadata segment")
+"""Parts of Chroma's messages when SQLite could not write. SQLite has then ended the transaction itself
+(https://www.sqlite.org/lang_transaction.html#response_to_errors_within_a_transaction), and Chroma uses the
+connection again: it acknowledges writes that it never commits, and then hangs (measured with 1.5.9). Only reopening
+helps."""
 
 
 class ChromaProcessError(Exception):
@@ -115,6 +124,7 @@ class _Chroma:
         marker.write()
         remove_orphans(Path(path))
         self._files = FileWatch()
+        self._must_reopen = False
         self.api: ChromaApi = open_api(path)
         self.record_counts = collection_table.RecordCounts(Path(path))
         self.legacy_distances = legacy_collections.distances(Path(path))
@@ -127,13 +137,26 @@ class _Chroma:
 
     def reopen(self) -> None:
         """Close all indexes and the database, and open the data again. It takes 25 ms (1.5.9)."""
-        self.api.stop()
+        self._must_reopen = True
+        # A reopening that failed has closed the data.
+        with suppress(AttributeError):
+            self.api.stop()
         self.api.start()
+        self._must_reopen = False
 
-    def limit_files(self) -> None:
-        """Reopen the data if the next call might not be able to open a file."""
-        if self._files.is_exceeded():
+    def reopen_if_needed(self) -> None:
+        """Reopen the data if its database failed, or if the next call might not be able to open a file."""
+        if self._must_reopen or self._files.is_exceeded():
             self.reopen()
+
+    def note_failure(self, text: str) -> None:
+        """Have the data reopened before the next call, if its database failed.
+
+        Args:
+            text: Chroma's message.
+        """
+        if any(sign in text for sign in DATABASE_FAILED):
+            self._must_reopen = True
 
     def _try_collections(self, marker: DirtyMarker) -> None:
         """After an unclean shutdown, have Chroma open every index.
@@ -147,7 +170,7 @@ class _Chroma:
         for collection in self.api.list_collections(None, 0, **self.scope):
             was_suspected = collection.name in marker.suspect_collections
             marker.write("" if was_suspected else collection.name)
-            self.limit_files()
+            self.reopen_if_needed()
             try:
                 _read(self, str(collection.id), ("embeddings",), limit=1)
             except ChromaError:
@@ -237,10 +260,11 @@ def execute(operation: Operation[T]) -> T:
     """
     if _chroma is None:
         raise ChromaProcessError("NotOpen", "Chroma is not open")
-    _chroma.limit_files()
+    _chroma.reopen_if_needed()
     try:
         return cast("T", _execute(operation, _chroma))
     except Exception as error:
+        _chroma.note_failure(str(error))
         if INDEX_EVICTED not in str(error) or not operation.retryable:
             raise
         _chroma.reopen()
