@@ -98,7 +98,7 @@ def test_two_processes_on_one_folder_find_different_documents(tmp_path: Path) ->
             "all data is on the disk."
         ),
         workaround="The log is completed from the index's files, and Chroma makes the index again.",
-        works_around=("chroma_repair", "ragstore.chroma.embedded.process:_Chroma"),
+        works_around=("chroma_repair", "ragstore.chroma.embedded.chroma_data:ChromaData"),
         upstream=(
             "#7238: HNSW Rust loader SIGSEGVs (exit 139) on truncated or graph-corrupt persisted segments instead "
             "of raising; #7678: SIGKILL during present-ID upsert replay can wedge compaction"
@@ -240,7 +240,7 @@ def _fill(folder: Path, room: int, seen: FullDisk) -> str:
             "A process that completes no call within `RAGSTORE_CHROMA_TIMEOUT_SECONDS` is killed and started again."
         ),
         works_around=(
-            "ragstore.chroma.embedded.process:DATABASE_FAILED",
+            "ragstore.chroma.embedded.chroma_data:DATABASE_FAILED",
             "ragstore.chroma.embedded.backend:_replace_hung_process",
         ),
         stores=("embedded",),

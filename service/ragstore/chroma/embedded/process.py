@@ -10,27 +10,21 @@ becomes a `ChromaProcessError`.
 
 from __future__ import annotations
 
-import atexit
 import functools
 import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar, cast
 from uuid import UUID
 
-from chroma_repair.data_lock import DATABASE, lock_data
-from chroma_repair.orphans import remove_orphans
-from chroma_repair.unclean_shutdown import DirtyMarker
-from ragstore.chroma.collection_config import EMPTY_METADATA, distance_of, hnsw_of, index_configuration
-from ragstore.chroma.embedded import collection_table, legacy_collections
-from ragstore.chroma.embedded.api import ChromaApi, ChromaCollection, GetResult, Scope, open_api
+from chroma_repair.data_lock import DATABASE
+from ragstore.chroma.collection_config import EMPTY_METADATA, index_configuration
+from ragstore.chroma.embedded import collection_table
+from ragstore.chroma.embedded.chroma_data import ChromaData
 from ragstore.chroma.embedded.name_exchange import exchange_names, restore_names
-from ragstore.chroma.embedded.process_files import FileWatch
-from ragstore.chroma.errors import DISK_FULL
 from ragstore.chroma.operations import (
     AddRecords,
     CountCollections,
@@ -70,13 +64,6 @@ INDEX_EVICTED: Final = "Nothing found on disk"
 memory is a fifth of the open files that its process may have. Only reopening helps (measured with 1.5.9)."""
 
 
-DATABASE_FAILED: Final = (*DISK_FULL, "disk I/O error", "Failed to apply logs to the metadata segment")
-"""Parts of Chroma's messages when SQLite could not write. SQLite has then ended the transaction itself
-(https://www.sqlite.org/lang_transaction.html#response_to_errors_within_a_transaction), and Chroma uses the
-connection again: it acknowledges writes that it never commits, and then hangs (measured with 1.5.9). Only reopening
-helps."""
-
-
 class ChromaProcessError(Exception):
     """An operation failed in Chroma's process.
 
@@ -92,7 +79,7 @@ class ChromaProcessError(Exception):
 
 
 class OpenedData(NamedTuple):
-    """Open data.
+    """The state in which data was when it was opened.
 
     Attributes:
         repaired: the collections that were damaged.
@@ -103,92 +90,7 @@ class OpenedData(NamedTuple):
     was_unclean: bool
 
 
-class _Chroma:
-    """Open data.
-
-    Args:
-        path: its folder.
-        tenant: Chroma tenant; created when it does not exist.
-        database: Chroma database; created when it does not exist.
-        sync_threshold: writes to a new collection after which Chroma saves its index.
-    """
-
-    def __init__(self, path: str, tenant: str, database: str, sync_threshold: int) -> None:
-        self.lock = lock_data(Path(path))
-        self.path = path
-        self.scope: Scope = {"tenant": tenant, "database": database}
-        self.sync_threshold = sync_threshold
-        marker = DirtyMarker(Path(path))
-        self.was_unclean = marker.found
-        self.repaired = marker.repair()
-        marker.write()
-        remove_orphans(Path(path))
-        self._files = FileWatch()
-        self._must_reopen = False
-        self.api: ChromaApi = open_api(path)
-        self.record_counts = collection_table.RecordCounts(Path(path))
-        self.legacy_distances = legacy_collections.distances(Path(path))
-        _ensure(lambda: self.api.get_tenant(tenant), lambda: self.api.create_tenant(tenant))
-        _ensure(lambda: self.api.get_database(database, tenant), lambda: self.api.create_database(database, tenant))
-        _restore_names(RestoreNames(), self)
-        if marker.found:
-            self._try_collections(marker)
-        atexit.register(marker.remove)
-
-    def reopen(self) -> None:
-        """Close all indexes and the database, and open the data again. It takes 25 ms (1.5.9)."""
-        self._must_reopen = True
-        # A reopening that failed has closed the data.
-        with suppress(AttributeError):
-            self.api.stop()
-        self.api.start()
-        self._must_reopen = False
-
-    def reopen_if_needed(self) -> None:
-        """Reopen the data if its database failed, or if the next call might not be able to open a file."""
-        if self._must_reopen or self._files.is_exceeded():
-            self.reopen()
-
-    def note_failure(self, text: str) -> None:
-        """Have the data reopened before the next call, if its database failed.
-
-        Args:
-            text: Chroma's message.
-        """
-        if any(sign in text for sign in DATABASE_FAILED):
-            self._must_reopen = True
-
-    def _try_collections(self, marker: DirtyMarker) -> None:
-        """After an unclean shutdown, have Chroma open every index.
-
-        It rebuilds the repaired ones, which would take longer than the timeout of a call. Some indexes are damaged in a
-        way that their files do not show, and Chroma fails or crashes on them: this process then ends, and the next one
-        rebuilds the index that the marker names.
-        """
-        from chromadb.errors import ChromaError
-
-        for collection in self.api.list_collections(None, 0, **self.scope):
-            was_suspected = collection.name in marker.suspect_collections
-            marker.write("" if was_suspected else collection.name)
-            self.reopen_if_needed()
-            try:
-                _read(self, str(collection.id), ("embeddings",), limit=1)
-            except ChromaError:
-                if not was_suspected:
-                    os._exit(1)
-        marker.write()
-
-
-def _ensure(look_up: Callable[[], object], create: Callable[[], object]) -> None:
-    from chromadb.errors import NotFoundError
-
-    try:
-        look_up()
-    except NotFoundError:
-        create()
-
-
-_chroma: _Chroma | None = None
+_chroma: ChromaData | None = None
 
 
 # -- called by the parent ---------------------------------------------------------------------
@@ -247,7 +149,7 @@ def open_chroma(path: str, tenant: str, database: str, sync_threshold: int) -> O
     """
     global _chroma
     if _chroma is None:
-        _chroma = _Chroma(path, tenant, database, sync_threshold)
+        _chroma = ChromaData(path, tenant, database, sync_threshold)
     return OpenedData(_chroma.repaired, _chroma.was_unclean)
 
 
@@ -272,7 +174,7 @@ def execute(operation: Operation[T]) -> T:
 
 
 @functools.singledispatch
-def _execute(operation: Operation[object], chroma: _Chroma) -> object:
+def _execute(operation: Operation[object], chroma: ChromaData) -> object:
     """Execute an operation. There is one function for each."""
     raise NotImplementedError(type(operation).__name__)
 
@@ -280,28 +182,20 @@ def _execute(operation: Operation[object], chroma: _Chroma) -> object:
 # -- Chroma and its collections ---------------------------------------------------------------
 
 
-def _collection(found: ChromaCollection, chroma: _Chroma) -> Collection:
-    legacy = chroma.legacy_distances.get(str(found.id))
-    distance = legacy or distance_of(found.configuration_json)
-    hnsw = hnsw_of(found.configuration_json)
-    metadata = found.metadata or {}
-    return Collection(str(found.id), found.name, metadata, found.dimension, distance, legacy is not None, hnsw)
-
-
 @_execute.register(GetStatus)
-def _get_status(operation: GetStatus, chroma: _Chroma) -> StoreStatus:
+def _get_status(operation: GetStatus, chroma: ChromaData) -> StoreStatus:
     """The folder is not walked: it may have tens of thousands of entries, and other calls wait."""
     size = usable_bytes(Path(chroma.path) / DATABASE)
     return StoreStatus("embedded", chroma.api.get_version(), _count_collections(CountCollections(), chroma), size)
 
 
 @_execute.register(GetMaxBatchSize)
-def _get_max_batch_size(operation: GetMaxBatchSize, chroma: _Chroma) -> int:
+def _get_max_batch_size(operation: GetMaxBatchSize, chroma: ChromaData) -> int:
     return chroma.api.get_max_batch_size()
 
 
 @_execute.register(CreateCollection)
-def _create_collection(operation: CreateCollection, chroma: _Chroma) -> Collection:
+def _create_collection(operation: CreateCollection, chroma: ChromaData) -> Collection:
     configuration = index_configuration(operation.distance, chroma.sync_threshold, operation.hnsw)
     created = chroma.api.create_collection(
         operation.collection_name,
@@ -309,59 +203,55 @@ def _create_collection(operation: CreateCollection, chroma: _Chroma) -> Collecti
         metadata=operation.metadata or None,
         **chroma.scope,
     )
-    return _collection(created, chroma)
+    return chroma.collection_of(created)
 
 
 @_execute.register(GetCollection)
-def _get_collection(operation: GetCollection, chroma: _Chroma) -> Collection:
-    return _collection(chroma.api.get_collection(operation.collection_name, **chroma.scope), chroma)
+def _get_collection(operation: GetCollection, chroma: ChromaData) -> Collection:
+    return chroma.collection_of(chroma.api.get_collection(operation.collection_name, **chroma.scope))
 
 
 @_execute.register(ListCollections)
-def _list_collections(operation: ListCollections, chroma: _Chroma) -> list[Collection]:
-    tenant, database = chroma.scope["tenant"], chroma.scope["database"]
-    listed = collection_table.list_collections(Path(chroma.path), tenant, database, chroma.legacy_distances)
-    if listed is not None:
-        return listed
-    return [_collection(found, chroma) for found in chroma.api.list_collections(None, 0, **chroma.scope)]
+def _list_collections(operation: ListCollections, chroma: ChromaData) -> list[Collection]:
+    return chroma.collections()
 
 
 @_execute.register(CountCollections)
-def _count_collections(operation: CountCollections, chroma: _Chroma) -> int:
+def _count_collections(operation: CountCollections, chroma: ChromaData) -> int:
     count = collection_table.count_collections(Path(chroma.path), chroma.scope["tenant"], chroma.scope["database"])
     return chroma.api.count_collections(**chroma.scope) if count is None else count
 
 
 @_execute.register(CountEach)
-def _count_each(operation: CountEach, chroma: _Chroma) -> dict[str, int]:
+def _count_each(operation: CountEach, chroma: ChromaData) -> dict[str, int]:
     return chroma.record_counts.count(operation.collection_ids, operation.max_seconds)
 
 
 @_execute.register(ReplaceMetadata)
-def _replace_metadata(operation: ReplaceMetadata, chroma: _Chroma) -> None:
+def _replace_metadata(operation: ReplaceMetadata, chroma: ChromaData) -> None:
     metadata = dict(operation.metadata or EMPTY_METADATA)
     chroma.api._modify(UUID(operation.collection_id), new_metadata=metadata, **chroma.scope)
 
 
 @_execute.register(ExchangeNames)
-def _exchange_names(operation: ExchangeNames, chroma: _Chroma) -> None:
+def _exchange_names(operation: ExchangeNames, chroma: ChromaData) -> None:
     exchange_names(chroma.api, chroma.scope, operation)
 
 
 @_execute.register(RestoreNames)
-def _restore_names(operation: RestoreNames, chroma: _Chroma) -> None:
-    restore_names(chroma.api, chroma.scope, _list_collections(ListCollections(), chroma))
+def _restore_names(operation: RestoreNames, chroma: ChromaData) -> None:
+    restore_names(chroma.api, chroma.scope, chroma.collections())
 
 
 @_execute.register(DeleteCollection)
-def _delete_collection(operation: DeleteCollection, chroma: _Chroma) -> None:
+def _delete_collection(operation: DeleteCollection, chroma: ChromaData) -> None:
     chroma.api.delete_collection(operation.collection_name, **chroma.scope)
 
 
 # -- records ----------------------------------------------------------------------------------
 
 
-def _write(chroma: _Chroma, collection_id: str, records: RecordBatch, uris: list[str] | None) -> None:
+def _write(chroma: ChromaData, collection_id: str, records: RecordBatch, uris: list[str] | None) -> None:
     chroma.api._upsert(
         UUID(collection_id),
         ids=records.ids,
@@ -374,7 +264,7 @@ def _write(chroma: _Chroma, collection_id: str, records: RecordBatch, uris: list
 
 
 @_execute.register(AddRecords)
-def _add_records(operation: AddRecords, chroma: _Chroma) -> None:
+def _add_records(operation: AddRecords, chroma: ChromaData) -> None:
     """Write records that were looked up. No other process has this data, so their ids are still free.
 
     They get write tokens nevertheless, in their `uris`, which nothing else here uses: Chroma may report a write as
@@ -385,55 +275,31 @@ def _add_records(operation: AddRecords, chroma: _Chroma) -> None:
 
 
 @_execute.register(GetWriteTokens)
-def _get_write_tokens(operation: GetWriteTokens, chroma: _Chroma) -> dict[str, str | None]:
-    found = _read(chroma, operation.collection_id, ("uris",), ids=operation.ids)
+def _get_write_tokens(operation: GetWriteTokens, chroma: ChromaData) -> dict[str, str | None]:
+    found = chroma.read(operation.collection_id, ("uris",), ids=operation.ids)
     return dict(zip(found["ids"], found["uris"] or [], strict=True))
 
 
 @_execute.register(UpsertRecords)
-def _upsert_records(operation: UpsertRecords, chroma: _Chroma) -> None:
+def _upsert_records(operation: UpsertRecords, chroma: ChromaData) -> None:
     _write(chroma, operation.collection_id, operation.records, None)
 
 
 @_execute.register(UpdateMetadatas)
-def _update_metadatas(operation: UpdateMetadatas, chroma: _Chroma) -> None:
+def _update_metadatas(operation: UpdateMetadatas, chroma: ChromaData) -> None:
     chroma.api._update(UUID(operation.collection_id), ids=operation.ids, metadatas=operation.metadatas, **chroma.scope)
 
 
 @_execute.register(DeleteRecords)
 @_execute.register(UndoAdd)
-def _delete_records(operation: DeleteRecords | UndoAdd, chroma: _Chroma) -> None:
+def _delete_records(operation: DeleteRecords | UndoAdd, chroma: ChromaData) -> None:
     """An add that is undone was the only write of its records, as no other process has this data."""
     chroma.api._delete(UUID(operation.collection_id), ids=operation.ids, **chroma.scope)
 
 
-def _read(
-    chroma: _Chroma,
-    collection_id: str,
-    include: tuple[str, ...],
-    *,
-    ids: list[str] | None = None,
-    where: dict[str, object] | None = None,
-    where_document: dict[str, object] | None = None,
-    limit: int | None = None,
-    offset: int = 0,
-) -> GetResult:
-    return chroma.api._get(
-        UUID(collection_id),
-        ids=ids,
-        where=where,
-        limit=limit,
-        offset=offset,
-        where_document=where_document,
-        include=list(include),
-        **chroma.scope,
-    )
-
-
 @_execute.register(GetRecords)
-def _get_records(operation: GetRecords, chroma: _Chroma) -> Records:
-    found = _read(
-        chroma,
+def _get_records(operation: GetRecords, chroma: ChromaData) -> Records:
+    found = chroma.read(
         operation.collection_id,
         operation.columns,
         ids=operation.ids,
@@ -451,12 +317,12 @@ def _get_records(operation: GetRecords, chroma: _Chroma) -> Records:
 
 
 @_execute.register(CountRecords)
-def _count_records(operation: CountRecords, chroma: _Chroma) -> int:
+def _count_records(operation: CountRecords, chroma: ChromaData) -> int:
     return chroma.api._count(UUID(operation.collection_id), **chroma.scope)
 
 
 @_execute.register(QueryRecords)
-def _query_records(operation: QueryRecords, chroma: _Chroma) -> list[QueryResult]:
+def _query_records(operation: QueryRecords, chroma: ChromaData) -> list[QueryResult]:
     is_known = operation.matching_ids is not None
     found = chroma.api._query(
         UUID(operation.collection_id),
