@@ -253,20 +253,17 @@ def _ranked(
 ) -> list[Passage]:
     """The passages by descending rank."""
     weight = 1.0 if search.base.retrieval == "keyword" else search.base.keyword_weight
-    parts = _keyword_parts(keywords)
+    scale = _keyword_scale(keywords)
     by_vector = search.base.retrieval != "keyword" or search.base.is_linked
 
     def rank(passage: Passage) -> float:
         near = (passage.cosine - calibration.mean) / calibration.deviation if by_vector else 0.0
-        return near + weight * parts.get(passage.id, 0.0)
+        return near + (weight * (keywords.scores.get(passage.id, 0.0) / scale) if scale else 0.0)
 
     return sorted((replace(passage, rank=rank(passage)) for passage in passages), key=lambda passage: passage.place)
 
 
-def _keyword_parts(keywords: Ranked) -> Mapping[str, float]:
-    """BM25 / deviation of each chunk, scaled so that the best one does not exceed the maximum."""
-    if not keywords.scores:
-        return {}
-    best = max(keywords.scores.values())
-    scale = max(keywords.deviation, best / MAX_KEYWORD_PART)
-    return {id: score / scale for id, score in keywords.scores.items()} if scale else {}
+def _keyword_scale(keywords: Ranked) -> float:
+    """The deviation of BM25, or more, so that the best chunk has at most the maximum of BM25 / deviation."""
+    best = max(keywords.scores.values(), default=0.0)
+    return max(keywords.deviation, best / MAX_KEYWORD_PART)
