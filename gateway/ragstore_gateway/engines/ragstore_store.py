@@ -242,7 +242,7 @@ def compared(query: Vector, found: Iterable[Document | Match]) -> list[Passage]:
         query: the vector of the question, of length 1 or zeros.
         found: the records, whose vectors have any length.
     """
-    # All vectors together: NumPy takes a third of the time that it takes for one after the other.
+    # All vectors together: that is a third of the time of one after the other.
     records = [(each, each.embedding) for each in found if each.embedding is not None]
     if not records:
         return []
