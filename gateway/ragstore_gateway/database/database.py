@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
@@ -53,6 +53,8 @@ _WRITE: Final = "ragstore_write"
 """Name of the execution option of transactions that may write."""
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class Database:
@@ -130,6 +132,23 @@ class Database:
         """
         async with self._session(write=False) as session:
             yield session
+
+    async def read_sqlite(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        """Call a function in a transaction that only reads SQLite: one call of a thread for all of its statements.
+
+        Args:
+            function: reads with the connection, in its thread.
+
+        Raises:
+            DatabaseUnavailable: the database is busy, or cannot be read.
+        """
+        if self._engine is None:
+            raise DatabaseUnavailable("The database is not open")
+        with span("sqlite read", "client", {"db.system.name": "sqlite"}), _unavailable():
+            async with self._engine.connect() as connection:
+                driver = (await connection.get_raw_connection()).driver_connection
+                assert isinstance(driver, SqliteConnection)  # noqa: S101  # `create_engine` has chosen it
+                return await driver.read(function)
 
     async def version(self) -> object:
         """A value that is equal to an earlier one only if no transaction of any process was committed between them.
@@ -342,8 +361,8 @@ def _unavailable() -> Iterator[None]:
     """Turn failures of the database into `DatabaseUnavailable`."""
     try:
         yield
-    except (OperationalError, InterfaceError, PoolTimeoutError) as error:
-        if isinstance(error, DBAPIError) and _is_full(error.orig):
+    except (OperationalError, InterfaceError, PoolTimeoutError, sqlite3.OperationalError) as error:
+        if _is_full(error.orig if isinstance(error, DBAPIError) else error):
             metrics.failed("full")
             full = InsufficientStorage("The disk of the database is full; nothing was written")
             raise full.because(error_text(error)) from error
@@ -369,7 +388,7 @@ def _is_full(error: BaseException | None) -> bool:
     )
 
 
-def error_text(error: SQLAlchemyError | OSError) -> str:
+def error_text(error: SQLAlchemyError | sqlite3.Error | OSError) -> str:
     """Why the database cannot be used, without parameters of a statement, in one line."""
     text = str(error.orig) if isinstance(error, DBAPIError) else str(error)
     return " ".join(text.split())[:300]

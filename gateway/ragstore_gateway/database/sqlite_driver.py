@@ -70,10 +70,32 @@ class SqliteConnection(aiosqlite.Connection):
         """
         begins, self._begins_later = self._begins_later, False
 
+        def begun(connection: sqlite3.Connection) -> T:
+            if begins:
+                connection.execute("BEGIN").close()
+            return function(connection)
+
+        return await self._call(begun)
+
+    async def read(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        """Call a function in the thread of the connection, in a transaction of its own that only reads.
+
+        Args:
+            function: gets the connection, which only this thread may use.
+        """
+
+        def reading(connection: sqlite3.Connection) -> T:
+            connection.execute("BEGIN").close()
+            try:
+                return function(connection)
+            finally:
+                connection.rollback()
+
+        return await self._call(reading)
+
+    async def _call(self, function: Callable[[sqlite3.Connection], T]) -> T:
         def run() -> T:
             try:
-                if begins:
-                    self._conn.execute("BEGIN").close()
                 return function(self._conn)
             finally:
                 self._returned += 1

@@ -72,11 +72,7 @@ class LinkedStore(ReadOnlyCollection, RagstoreStore):
 
         async def fetch(count: int) -> list[Passage]:
             found = await client.query(self._name, query, top_k=count, where=where, include_embeddings=True)
-            return [
-                compared(query, match.id, match.text, match.embedding, match.metadata)
-                for match in found.results
-                if match.embedding is not None
-            ]
+            return compared(query, found.results)
 
         with empty_if_missing():
             async with self._calls() as client:

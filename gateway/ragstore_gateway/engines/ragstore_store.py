@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 import httpx
-import numpy as np
 
 from ragstore.filters import where as language
 from ragstore.filters.grammar import InvalidFilter
 from ragstore.kit.errors import FieldError, ServiceError
 from ragstore.kit.time_slices import rest
-from ragstore_client import AsyncClient, HnswParameters, NewDocument, NotFound, ProblemError, RagstoreError, Where
+from ragstore_client import (
+    AsyncClient,
+    Document,
+    HnswParameters,
+    Match,
+    NewDocument,
+    NotFound,
+    ProblemError,
+    RagstoreError,
+    Where,
+)
 from ragstore_gateway.engines import filters
 from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, Passage, Record, Vector
 from ragstore_gateway.engines.failures import StoreErrors, dimension_mismatch, empty_if_missing
@@ -22,7 +31,7 @@ from ragstore_gateway.engines.linked_collection import scalars
 from ragstore_gateway.engines.ranking import cosine_relevance, relevance, search_ranked
 from ragstore_gateway.engines.shared_client import Secrets, SharedClient
 from ragstore_gateway.engines.store_parameters import RagstoreParameters
-from ragstore_gateway.engines.vectors import unit_matrix, unit_vector
+from ragstore_gateway.engines.vectors import unit_matrix, unit_rows, unit_vector
 from ragstore_gateway.errors import DimensionMismatch
 from ragstore_gateway.secrets.secret_references import SecretReferences
 from ragstore_gateway.store.propagation import add_ids
@@ -122,11 +131,7 @@ class RagstoreStore:
         with empty_if_missing():
             async with self._calls() as client:
                 found = await client.get_documents(self._name, list(ids), include_embeddings=True)
-                return [
-                    compared(query, each.id, each.text, each.embedding, each.metadata)
-                    for each in found
-                    if each.embedding is not None
-                ]
+                return compared(query, found)
         return []
 
     async def delete(self, where: Where) -> int:
@@ -230,13 +235,19 @@ def clients_of(connection: SharedClient[H]) -> ClientUse:
     return use
 
 
-def compared(query: Vector, id: str, text: str, embedding: Sequence[float], metadata: Mapping[str, object]) -> Passage:
-    """A record as a passage, by its own vector.
+def compared(query: Vector, found: Iterable[Document | Match]) -> list[Passage]:
+    """Records as passages, by their own vectors. Records without a vector are skipped.
 
     Args:
         query: the vector of the question, of length 1 or zeros.
-        id: the record's id.
-        embedding: its vector, of any length.
+        found: the records, whose vectors have any length.
     """
-    vector = unit_vector(np.asarray(embedding, dtype=np.float32), len(query))
-    return Passage(id, text, cosine_relevance(query, vector), scalars(metadata), vector=vector)
+    # All vectors together: that is a third of the time of one after the other.
+    records = [(each, each.embedding) for each in found if each.embedding is not None]
+    if not records:
+        return []
+    vectors = unit_rows([embedding for _, embedding in records], len(query))
+    return [
+        Passage(each.id, each.text, cosine_relevance(query, vector), scalars(each.metadata), vector=vector)
+        for (each, _), vector in zip(records, vectors, strict=True)
+    ]

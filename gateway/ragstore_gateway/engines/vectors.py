@@ -41,10 +41,24 @@ def unit_matrix(records: Sequence[Record], dimension: int) -> NDArray[np.float32
         DimensionMismatch: one has another dimension.
         InvalidRequest: one has a number that is not finite.
     """
-    return _scaled(np.stack([_checked(record.vector, dimension) for record in records]))
+    return unit_rows([record.vector for record in records], dimension)
 
 
-def _checked(vector: Vector, dimension: int) -> Vector:
+def unit_rows(vectors: Sequence[Vector | Sequence[float]], dimension: int) -> NDArray[np.float32]:
+    """Vectors with length 1, or zeros, one in a row.
+
+    Args:
+        vectors: the vectors, at least one.
+        dimension: the collection's dimension.
+
+    Raises:
+        DimensionMismatch: one has another dimension.
+        InvalidRequest: one has a number that is not finite.
+    """
+    return _scaled(np.stack([_checked(vector, dimension) for vector in vectors]))
+
+
+def _checked(vector: Vector | Sequence[float], dimension: int) -> Vector:
     array = np.asarray(vector, dtype=np.float32)
     if array.shape != (dimension,):
         raise DimensionMismatch(f"The vector has the dimension {array.size}, and the collection {dimension}")

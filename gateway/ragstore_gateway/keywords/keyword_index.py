@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -24,6 +25,9 @@ from ragstore_gateway.keywords.word_table import (
     WordTable,
 )
 from ragstore_gateway.keywords.words import words
+
+if TYPE_CHECKING:
+    import sqlite3
 
 MAX_QUESTION_WORDS: Final = 32
 """Maximum number of different words of a question that are searched for: the rarest ones."""
@@ -167,11 +171,14 @@ class KeywordIndex:
         if not given:
             return NOTHING
         try:
+            if not self._database.is_postgresql:
+                search = partial(_search_sqlite, collection_id, given, limit)
+                return await self._database.read_sqlite(search)
             async with self._database.reading() as session:
                 index = await _index(session, collection_id)
                 if index is None:
                     return NOTHING
-                table = _table(session, index.id)
+                table = TsvectorTable(index.id)
                 chosen = _chosen(await table.frequencies(session, given), index.chunks)
                 if not chosen:
                     return NOTHING
@@ -203,6 +210,18 @@ class KeywordIndex:
 
 UNDEFINED_TABLE: Final = "42P01"
 """PostgreSQL's code of a table that does not exist."""
+
+
+def _search_sqlite(collection_id: str, given: Sequence[str], limit: int, connection: sqlite3.Connection) -> Ranked:
+    """Search with SQLite's own connection, in a transaction that reads."""
+    query = "SELECT id, chunks, words FROM keyword_index WHERE collection_id = ?"
+    index = connection.execute(query, (collection_id,)).fetchone()
+    if index is None:
+        return NOTHING
+    id, chunks, number_of_words = index
+    table = Fts5Table(id)
+    chosen = _chosen(table.frequencies(connection, given), chunks)
+    return table.ranked(connection, chosen, IndexSize(chunks, number_of_words), limit) if chosen else NOTHING
 
 
 def _chosen(frequencies: dict[str, int], chunks: int) -> dict[str, int]:

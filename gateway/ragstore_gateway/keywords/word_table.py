@@ -1,6 +1,7 @@
 """`WordTable`: the words of the chunks of one collection, with SQLite's FTS5 or a `tsvector` of PostgreSQL.
 
 Both rank by BM25 with the parameters of FTS5: k1 = 1.2, b = 0.75, and an inverse document frequency of at least 1e-6.
+A search is a few statements: SQLite's run in one call of its thread, PostgreSQL's in a session.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
+
+if TYPE_CHECKING:
+    import sqlite3
 
 MAX_MATCHES: Final = 10_000
 """Maximum number of chunks that the words of a question have together. Its most frequent words are left out, if there
@@ -58,13 +62,9 @@ class Ranked:
 
 NOTHING: Final = Ranked({}, 0.0)
 
-
-BEST: Final = (
-    "(SELECT {number} AS best, score FROM matches ORDER BY score DESC, {number} LIMIT :limit) AS found "
-    "JOIN keyword_chunk ON index_id = :index AND keyword_chunk.number = found.best, sums "
-    "ORDER BY score DESC, found.best"
-)
-"""The best matches with the ids of their chunks, as a part of a statement."""
+_frequencies: Final = msgspec.json.Decoder(dict[str, int])
+_best: Final = msgspec.json.Decoder(list[tuple[str, float, int]])
+"""The id, the score and the number of each chunk."""
 
 
 class WordTable(Protocol):
@@ -81,14 +81,6 @@ class WordTable(Protocol):
 
     async def remove(self, session: AsyncSession, numbers: Sequence[int]) -> None:
         """Remove chunks."""
-
-    async def frequencies(self, session: AsyncSession, words: Sequence[str]) -> dict[str, int]:
-        """How many chunks have each word. A word that none has is absent."""
-
-    async def ranked(
-        self, session: AsyncSession, frequencies: Mapping[str, int], size: IndexSize, limit: int
-    ) -> Ranked:
-        """Rank the chunks that have at least one of the words."""
 
 
 class Fts5Table:
@@ -125,28 +117,33 @@ class Fts5Table:
         delete = sa.text(f"DELETE FROM {self._name} WHERE rowid = :number")  # noqa: S608 - a number
         await session.execute(delete, [{"number": number} for number in numbers])
 
-    async def frequencies(self, session: AsyncSession, words: Sequence[str]) -> dict[str, int]:
-        """How many chunks have each word."""
+    def frequencies(self, connection: sqlite3.Connection, words: Sequence[str]) -> dict[str, int]:
+        """How many chunks have each word. A word that none has is absent."""
         # The virtual table finds one term at a time. CROSS JOIN keeps the order of the loops.
-        query = sa.text(
-            f"SELECT term, doc FROM json_each(:words) AS given CROSS JOIN {self._name}_terms "  # noqa: S608 - a number
+        query = (
+            f"SELECT json_group_object(term, doc) FROM json_each(?) AS given CROSS JOIN {self._name}_terms "  # noqa: S608 - a number
             "WHERE term = given.value"
         )
-        rows = await session.execute(query, {"words": msgspec.json.encode(words).decode()})
-        return {row[0]: row[1] for row in rows}
+        (found,) = connection.execute(query, (msgspec.json.encode(words).decode(),)).fetchone()
+        return _frequencies.decode(found)
 
-    async def ranked(
-        self, session: AsyncSession, frequencies: Mapping[str, int], size: IndexSize, limit: int
+    def ranked(
+        self, connection: sqlite3.Connection, frequencies: Mapping[str, int], size: IndexSize, limit: int
     ) -> Ranked:
         """Rank the chunks that have at least one of the words."""
-        query = sa.text(
+        # In one row: SQLite's driver returns the interpreter lock for each, and the event loop may keep it for 5 ms.
+        query = (
             f"WITH matches AS MATERIALIZED (SELECT rowid, -bm25({self._name}) AS score "  # noqa: S608 - a number
             f"FROM {self._name} WHERE {self._name} MATCH :words), "
-            "sums AS (SELECT sum(score) AS total, sum(score * score) AS squares FROM matches) "
-            f"SELECT chunk_id, score, total, squares FROM {BEST.format(number='rowid')}"
+            "found AS (SELECT rowid AS best, score FROM matches ORDER BY score DESC, rowid LIMIT :limit) "
+            "SELECT (SELECT json_group_array(json_array(chunk_id, score, best)) FROM found "
+            "JOIN keyword_chunk ON index_id = :index AND keyword_chunk.number = found.best), "
+            "sum(score), sum(score * score) FROM matches"
         )
         arguments = {"words": " OR ".join(f'"{word}"' for word in frequencies), "index": self._id, "limit": limit}
-        return _ranked(list(await session.execute(query, arguments)), size)
+        found, total, squares = connection.execute(query, arguments).fetchone()
+        best = sorted(_best.decode(found), key=lambda each: (-each[1], each[2]))
+        return _ranked([(chunk_id, score) for chunk_id, score, _ in best], total, squares, size)
 
 
 class TsvectorTable:
@@ -188,7 +185,7 @@ class TsvectorTable:
         await session.execute(delete, {"numbers": list(numbers)})
 
     async def frequencies(self, session: AsyncSession, words: Sequence[str]) -> dict[str, int]:
-        """How many chunks have each word; a number above `MAX_MATCHES` is one more than it."""
+        """How many chunks have each word; a number above `MAX_MATCHES` is one more than it. See `Fts5Table`."""
         # The words are unknown to the planner, which would read the whole table for each.
         await session.execute(sa.text("SET LOCAL enable_seqscan = off"))
         query = sa.text(
@@ -213,7 +210,10 @@ class TsvectorTable:
             "matches AS (SELECT number, sum(weight * times * :k / (times + :k1 * (:rest + :b * length / :mean))) "
             "AS score FROM occurring GROUP BY number), "
             "sums AS (SELECT sum(score) AS total, sum(score * score) AS squares FROM matches) "
-            f"SELECT chunk_id, score, total, squares FROM {BEST.format(number='number')}"
+            "SELECT chunk_id, score, total, squares FROM "
+            "(SELECT number AS best, score FROM matches ORDER BY score DESC, number LIMIT :limit) AS found "
+            "JOIN keyword_chunk ON index_id = :index AND keyword_chunk.number = found.best, sums "
+            "ORDER BY score DESC, found.best"
         )
         arguments = {
             "words": list(frequencies),
@@ -226,7 +226,9 @@ class TsvectorTable:
             "index": self._id,
             "limit": limit,
         }
-        return _ranked(list(await session.execute(query, arguments)), size)
+        rows = list(await session.execute(query, arguments))
+        total, squares = (float(rows[0][2]), float(rows[0][3])) if rows else (0.0, 0.0)
+        return _ranked([(str(row[0]), float(row[1])) for row in rows], total, squares, size)
 
 
 def _frequency_weight(count: int, chunks: int) -> float:
@@ -242,10 +244,10 @@ def _tsvector(words: Sequence[str]) -> str:
     )
 
 
-def _ranked(rows: Sequence[sa.Row[str, float, float, float]], size: IndexSize) -> Ranked:
-    if not rows:
+def _ranked(best: Sequence[tuple[str, float]], total: float, squares: float, size: IndexSize) -> Ranked:
+    if not best:
         return NOTHING
     chunks = max(size.chunks, 1)
-    mean = float(rows[0][2]) / chunks
-    variance = float(rows[0][3]) / chunks - mean * mean
-    return Ranked({str(row[0]): float(row[1]) for row in rows}, sqrt(max(variance, 0.0)))
+    mean = total / chunks
+    variance = squares / chunks - mean * mean
+    return Ranked(dict(best), sqrt(max(variance, 0.0)))

@@ -61,7 +61,7 @@ class ContextBudget:
         return len(text) <= self.characters and estimate_tokens(text) <= self.tokens
 
     def without(self, text: str) -> ContextBudget:
-        """The space that a text leaves."""
+        """The space that a text leaves; negative if it does not fit."""
         return ContextBudget(self.characters - len(text), self.tokens - estimate_tokens(text))
 
 
@@ -93,10 +93,11 @@ def fit(passages: Sequence[Passage], budget: ContextBudget, *, ranked: bool, fir
         # In a ranking, each passage may need a heading of its own.
         heading = "" if not ranked and each.base in headed else _heading(each.base)
         piece = heading + _label(each, number) + _written(each.text) + _END
-        if left.has_room(piece):
+        rest = left.without(piece)
+        if rest.characters >= 0 and rest.tokens >= 0:
             chosen[index] = each
             headed.add(each.base)
-            left = left.without(piece)
+            left = rest
     if not chosen and order:
         best = passages[order[0]]
         kept = _cut(best.text, budget.without(_heading(best.base) + _label(best, number) + CUT_MARK + _END))

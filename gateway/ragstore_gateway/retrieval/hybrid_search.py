@@ -8,7 +8,7 @@ and than a share of the best score, with every model (docs/knowledge-bases.md).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -52,7 +52,7 @@ class CollectionSearch:
     """A search of one collection.
 
     Attributes:
-        vector: the vector of the question.
+        embed: the vector of the question, which is computed once.
         max_results: maximum number of passages.
         min_score: minimum relevance, (1 + cosine) / 2.
         where: filter by metadata.
@@ -63,7 +63,7 @@ class CollectionSearch:
     store: EngineCollection
     base: KnowledgeBase
     question: str
-    vector: Vector
+    embed: Callable[[], Awaitable[Vector]]
     max_results: int
     min_score: float
     where: Where | None = None
@@ -87,6 +87,21 @@ class CollectionSearch:
         near = [each for each in passages if each.relevance >= self.min_score]
         below = sorted((each for each in passages if each.relevance < self.min_score), key=lambda each: -each.relevance)
         return near, below[: self.max_results]
+
+
+@dataclass(frozen=True, slots=True)
+class _KeywordHits:
+    """The result of a search by keywords.
+
+    Attributes:
+        ranked: the best chunks.
+        candidates: ids of the chunks that are candidates.
+        passages: the candidates that the engine has.
+    """
+
+    ranked: Ranked = NOTHING
+    candidates: Sequence[str] = ()
+    passages: Sequence[Passage] = ()
 
 
 def candidates_of(max_results: int) -> int:
@@ -154,7 +169,7 @@ class HybridSearch:
     async def _search_linked(self, search: CollectionSearch) -> FoundChunks:
         """Search a collection that others fill: by vectors, and all of its records are visible."""
         with span("search vectors", "client", search.vector_attributes):
-            passages = await search.store.search(search.vector, search.max_results, where=search.where)
+            passages = await search.store.search(await search.embed(), search.max_results, where=search.where)
         near, below = search.split(passages)
         return FoundChunks(_ranked(search, near, NOTHING, DEFAULT), (), below)
 
@@ -166,9 +181,8 @@ class HybridSearch:
         """
         keywords, near, calibration = await self._both(search)
         known = {passage.id for passage in near.visible}
-        best = list(keywords.scores)[: max(search.pool, FILTERED_POOL) if search.where else search.pool]
-        added = [id for id in best if id not in known] if search.base.retrieval != "keyword" else best
-        compared = await search.store.compare(search.vector, added) if added else []
+        added = [id for id in keywords.candidates if id not in known]
+        compared = [passage for passage in keywords.passages if passage.id not in known]
         chosen = language.parse(search.where)
         passages = [
             *near.visible,
@@ -183,35 +197,45 @@ class HybridSearch:
         kept = [passage for passage in passages if is_visible(passage, current, search.collection.owner)]
         is_stable = len(kept) == len(passages) and len(compared) == len(added)
         fitting, below = search.split(kept)
-        ranked = _ranked(search, fitting, keywords, calibration)
+        ranked = _ranked(search, fitting, keywords.ranked, calibration)
         return FoundChunks(ranked[: search.max_results], near.invisible, below), is_stable
 
-    async def _both(self, search: CollectionSearch) -> tuple[Ranked, FoundChunks, Calibration]:
-        """Both rankings, and the calibration. If one of them fails, the others are cancelled."""
+    async def _both(self, search: CollectionSearch) -> tuple[_KeywordHits, FoundChunks, Calibration]:
+        """Both rankings, and the calibration. If one of them fails, the others are cancelled.
+
+        They are concurrent: words are searched for while the question is embedded, and what they find is read while the
+        engine searches by the vector, although it may find some of it, too.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 keywords = group.create_task(self._by_keywords(search))
                 near = group.create_task(self._by_vector(search))
-                calibrating = self.calibrations.of(search.collection.id, search.store, search.vector)
-                calibration = group.create_task(calibrating)
+                calibration = group.create_task(self._calibration(search))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         return keywords.result(), near.result(), calibration.result()
 
-    async def _by_keywords(self, search: CollectionSearch) -> Ranked:
+    async def _calibration(self, search: CollectionSearch) -> Calibration:
+        return await self.calibrations.of(search.collection.id, search.store, await search.embed())
+
+    async def _by_keywords(self, search: CollectionSearch) -> _KeywordHits:
         base = search.base
         if base.retrieval == "vector" or (base.retrieval == "hybrid" and not base.keyword_weight):
-            return NOTHING
+            return _KeywordHits()
         with span("search keywords", attributes={"base": search.collection.base_id}):
-            return await self._keywords.search(search.collection.id, search.question, max(search.pool, KEYWORD_DEPTH))
+            depth = max(search.pool, KEYWORD_DEPTH)
+            ranked = await self._keywords.search(search.collection.id, search.question, depth)
+        best = list(ranked.scores)[: max(search.pool, FILTERED_POOL) if search.where else search.pool]
+        return _KeywordHits(ranked, best, await search.store.compare(await search.embed(), best) if best else ())
 
     async def _by_vector(self, search: CollectionSearch) -> FoundChunks:
         if search.base.retrieval == "keyword":
             return FoundChunks((), ())
 
+        vector = await search.embed()
+
         async def fetch(limit: int, clause: Where | None) -> list[Passage]:
-            where = narrowed(search.where, clause)
-            return await search.store.search(search.vector, limit, where=where)
+            return await search.store.search(vector, limit, where=narrowed(search.where, clause))
 
         with span("search vectors", "client", search.vector_attributes):
             return await self._visible.search(search.collection.base_id, fetch, search.pool, search.collection.owner)
@@ -219,7 +243,7 @@ class HybridSearch:
 
 async def _with_vectors(search: CollectionSearch, passages: Sequence[Passage]) -> list[Passage]:
     """The passages with their vectors, where the engine returns them."""
-    compared = await search.store.compare(search.vector, [passage.id for passage in passages])
+    compared = await search.store.compare(await search.embed(), [passage.id for passage in passages])
     vectors = {passage.id: passage.vector for passage in compared}
     return [replace(passage, vector=vectors.get(passage.id)) for passage in passages]
 
@@ -229,20 +253,17 @@ def _ranked(
 ) -> list[Passage]:
     """The passages by descending rank."""
     weight = 1.0 if search.base.retrieval == "keyword" else search.base.keyword_weight
-    parts = _keyword_parts(keywords)
+    scale = _keyword_scale(keywords)
     by_vector = search.base.retrieval != "keyword" or search.base.is_linked
 
     def rank(passage: Passage) -> float:
         near = (passage.cosine - calibration.mean) / calibration.deviation if by_vector else 0.0
-        return near + weight * parts.get(passage.id, 0.0)
+        return near + (weight * (keywords.scores.get(passage.id, 0.0) / scale) if scale else 0.0)
 
     return sorted((replace(passage, rank=rank(passage)) for passage in passages), key=lambda passage: passage.place)
 
 
-def _keyword_parts(keywords: Ranked) -> Mapping[str, float]:
-    """BM25 / deviation of each chunk, scaled so that the best one does not exceed the maximum."""
-    if not keywords.scores:
-        return {}
-    best = max(keywords.scores.values())
-    scale = max(keywords.deviation, best / MAX_KEYWORD_PART)
-    return {id: score / scale for id, score in keywords.scores.items()} if scale else {}
+def _keyword_scale(keywords: Ranked) -> float:
+    """The deviation of BM25, or more, so that the best chunk has at most the maximum of BM25 / deviation."""
+    best = max(keywords.scores.values(), default=0.0)
+    return max(keywords.deviation, best / MAX_KEYWORD_PART)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Self
 
 import structlog
@@ -288,7 +289,7 @@ class KnowledgeRetriever:
             embedder = self._collections.embedder(collection)
             model = embedder.name
             found = await self._visible_passages(
-                await vectors.of(embedder), vectors.question.keywords, query, collection
+                partial(vectors.of, embedder), vectors.question.keywords, query, collection
             )
             current = await self._collection(query.base)
             # A collection that is no longer active may have been removed during the search.
@@ -307,7 +308,7 @@ class KnowledgeRetriever:
         return await self._collections.active(base.id)
 
     async def _visible_passages(
-        self, vector: Vector, keywords: str, query: BaseQuery, collection: Collection
+        self, embed: Callable[[], Awaitable[Vector]], keywords: str, query: BaseQuery, collection: Collection
     ) -> FoundChunks:
         has_layers = query.chunks_only and collection.chunking.strategy == "layers"
         found = await self._hybrid.search(
@@ -316,12 +317,13 @@ class KnowledgeRetriever:
                 self._collections.open(collection),
                 query.base.body,
                 keywords,
-                vector,
+                embed,
                 query.max_results,
                 query.min_score,
                 narrowed(query.where, CHUNKS_ONLY if has_layers else None),
                 query.with_vectors,
             )
         )
-        self._strays.report(collection, vector, found.invisible)
+        if found.invisible:
+            self._strays.report(collection, await embed(), found.invisible)
         return found

@@ -6,6 +6,7 @@ Values may be texts, as they are in EDDI's configurations: `"dimensions": "512"`
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
@@ -48,14 +49,14 @@ def convert_parameters(kind: type[P], given: Mapping[str, object], path: str, se
     Raises:
         InvalidRequest: some are unknown, missing or wrong; the error names each.
     """
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    fields = _fields(kind)
     errors = [
         FieldError(f"{path}.{name}", f"Unknown parameter; known are {', '.join(fields) or 'none'}")
         for name in given
         if name not in fields
     ]
     values: dict[str, Any] = {}
-    for name, field in fields.items():
+    for name, (field, is_url, is_secret) in fields.items():
         value = given.get(name)
         try:
             if value is None or value == "":
@@ -63,9 +64,9 @@ def convert_parameters(kind: type[P], given: Mapping[str, object], path: str, se
                     raise InvalidRequest.at(f"{path}.{name}", "Required")
                 continue
             values[field.name] = msgspec.convert(value, field.type, strict=False)
-            if _is_url(field.type) and "://" not in values[field.name]:
+            if is_url and "://" not in values[field.name]:
                 values[field.name] = f"http://{values[field.name]}"
-            if _is_secret(field.type):
+            if is_secret:
                 secrets.check(values[field.name], f"{path}.{name}")
         except msgspec.ValidationError as error:
             errors.append(FieldError(f"{path}.{name}", _message(str(error), field.type)))
@@ -74,6 +75,16 @@ def convert_parameters(kind: type[P], given: Mapping[str, object], path: str, se
     if errors:
         raise InvalidRequest("; ".join(f"{error.message}: {error.path}" for error in errors), errors)
     return kind(**values)
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> dict[str, tuple[msgspec.structs.FieldInfo, bool, bool]]:
+    """The fields of a struct by the names of parameters, whether they are addresses, and references to secrets.
+
+    Each search reads parameters twice. msgspec evaluates the annotations each time.
+    """
+    found = msgspec.structs.fields(kind)
+    return {field.encode_name: (field, _is_url(field.type), _is_secret(field.type)) for field in found}
 
 
 def _is_secret(kind: Any) -> bool:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import CursorResult, text
 
 from ragstore_gateway.database.database import FILE, Database
 from ragstore_gateway.database.sqlite_driver import FIRST_ROWS, SqliteConnection
+from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.settings import Settings
+from tests.support.statements import thread_calls
 
 SIZE = 100 * 2**20
 """Size of a large value."""
@@ -55,24 +58,52 @@ async def test_a_connection_does_not_keep_a_large_value_that_it_has_written(conn
 
 
 async def test_a_session_that_reads_calls_the_thread_once_for_its_statement_and_once_for_its_end(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database,
 ) -> None:
-    calls: list[Any] = []
-    execute = SqliteConnection._execute
-
-    async def counted(self: SqliteConnection, function: Any, *arguments: Any, **options: Any) -> Any:
-        calls.append(function)
-        return await execute(self, function, *arguments, **options)  # type: ignore[no-untyped-call]  # aiosqlite's
-
-    monkeypatch.setattr(SqliteConnection, "_execute", counted)
-    async with database.reading() as session:
-        await session.scalars(text("SELECT value FROM number LIMIT 5"))
+    with thread_calls() as calls:
+        async with database.reading() as session:
+            await session.scalars(text("SELECT value FROM number LIMIT 5"))
     assert len(calls) == 2
 
-    calls.clear()
-    async with database.reading():
-        pass
+    with thread_calls() as calls:
+        async with database.reading():
+            pass
     assert calls == []
+
+
+async def test_a_function_reads_one_state_with_one_call_of_the_thread(database: Database) -> None:
+    begun, written = threading.Event(), threading.Event()
+
+    def read(connection: sqlite3.Connection) -> tuple[int, int]:
+        (before,) = connection.execute("SELECT count(*) FROM number").fetchone()
+        begun.set()
+        assert written.wait(10)
+        (after,) = connection.execute("SELECT count(*) FROM number").fetchone()
+        return before, after
+
+    with thread_calls() as calls:
+        reading = asyncio.create_task(database.read_sqlite(read))
+        await asyncio.to_thread(begun.wait, 10)
+        assert len(calls) == 1
+        async with database.session() as session:
+            await session.execute(text("INSERT INTO number VALUES (0)"))
+        written.set()
+        before, after = await reading
+    assert before == after
+    assert await database.read_sqlite(lambda connection: connection.in_transaction) is True
+    async with database.session() as session:  # a transaction that was not ended would fail here
+        assert await session.scalar(text("SELECT count(*) FROM number")) == before + 1
+
+
+async def test_a_function_that_fails_ends_its_transaction_and_a_lack_of_the_database_is_503(database: Database) -> None:
+    def fail(_: sqlite3.Connection) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await database.read_sqlite(fail)
+    with pytest.raises(DatabaseUnavailable):
+        await database.read_sqlite(lambda connection: connection.execute("SELECT * FROM absent"))
+    assert await database.read_sqlite(lambda connection: connection.execute("SELECT 1").fetchone()) == (1,)
 
 
 async def test_a_result_has_all_rows(database: Database) -> None:

@@ -6,6 +6,7 @@ import gc
 import math
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -25,6 +26,7 @@ from ragstore_gateway.keywords.keyword_index import (
 from ragstore_gateway.keywords.tables import KeywordChunkRow, KeywordIndexRow
 from ragstore_gateway.keywords.words import words
 from ragstore_gateway.splitting.chunk import ChunkSpan
+from tests.support.statements import thread_calls
 
 COLLECTION: Final = "kb_docs"
 TEXTS: Final = {
@@ -198,6 +200,17 @@ async def test_words_of_many_chunks_are_left_out_beside_others(
     monkeypatch.setattr(keyword_index, "MIN_FREQUENT", 5)
     assert len(await search(database, "water kettle", 30)) == 8
     assert len(await search(database, "water", 30)) == 20
+
+
+async def test_on_sqlite_a_search_is_one_call_of_a_thread(tmp_path: Path) -> None:
+    database = Database(make_url(f"sqlite+aiosqlite:///{tmp_path / 'gateway.db'}"))
+    async with database.running():
+        async with database.session() as session:
+            session.add(_collection(COLLECTION))
+        await put(database, TEXTS)
+        with thread_calls() as calls:
+            assert set(await search(database, "the blue kettle")) == {"a1", "b2"}
+        assert len(calls) == 1
 
 
 async def test_a_collection_without_an_index_has_no_hits(database: Database) -> None:

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from ragstore_client import Where
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.embeddings.embedder import Kind, Vectors
 from ragstore_gateway.engines.engine_collection import Passage, Vector
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.keywords.word_table import Ranked
@@ -145,6 +146,50 @@ async def test_a_chunk_that_its_index_has_lost_is_found_by_its_words(
 
     monkeypatch.setattr(store, "search", search)
     monkeypatch.setattr(knowledge.collections, "open", lambda _: store)
+    assert texts((await found(knowledge, PART, base))[0])[0] == PART
+
+
+async def test_words_are_searched_for_and_read_while_the_question_is_embedded_and_its_vector_searched_for(
+    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = [*FACTS[:3], PART]
+    assert len(few) < MIN_SAMPLE  # so that only chunks that have the words are compared
+    base = await base_of(knowledge, "docs", few)
+    collection = await knowledge.collections.active(base.id)
+    assert collection is not None
+    store, embedder, keywords = (
+        knowledge.collections.open(collection),
+        knowledge.collections.embedder(collection),
+        knowledge.keywords,
+    )
+    by_words, compared = asyncio.Event(), asyncio.Event()
+
+    async def keyword_search(collection_id: str, question: str, limit: int) -> Ranked:
+        ranked = await type(keywords).search(keywords, collection_id, question, limit)
+        by_words.set()
+        return ranked
+
+    async def embed(texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
+        await by_words.wait()
+        return await type(embedder).embed(embedder, texts, kind, normalize=normalize)
+
+    async def compare(vector: Vector, ids: Sequence[str]) -> list[Passage]:
+        passages = await type(store).compare(store, vector, ids)
+        compared.set()
+        return passages
+
+    async def search(
+        vector: Vector, limit: int, *, min_relevance: float = 0.0, where: Where | None = None
+    ) -> list[Passage]:
+        await compared.wait()
+        return await type(store).search(store, vector, limit, min_relevance=min_relevance, where=where)
+
+    monkeypatch.setattr(knowledge.collections, "open", lambda _: store)
+    monkeypatch.setattr(knowledge.collections, "embedder", lambda _: embedder)
+    monkeypatch.setattr(keywords, "search", keyword_search)
+    monkeypatch.setattr(embedder, "embed", embed)
+    monkeypatch.setattr(store, "compare", compare)
+    monkeypatch.setattr(store, "search", search)
     assert texts((await found(knowledge, PART, base))[0])[0] == PART
 
 
