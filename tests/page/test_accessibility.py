@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.page.bases import Bases
-from tests.page.chats import Chats, ask
+from tests.page.chats import QUESTION, Chats, ask
 from tests.page.conftest import OpenTab
 from tests.page.data import LARGE
 from tests.page.tab import NARROW, Tab
@@ -257,9 +257,9 @@ def show_audit(tab: Tab, screen: str) -> None:
 @pytest.fixture
 def audited(chats: Chats) -> Chats:
     """The gateway, with a conversation that has feedback."""
-    body = {"model": "rag/cook", "messages": [{"role": "user", "content": "Where is the tea of day 3 brewed?"}]}
+    body = {"model": "rag/cook", "stream": True, "messages": [{"role": "user", "content": QUESTION}]}
     headers = {"X-Conversation-Id": "c-accessible", "X-Request-ID": "r-accessible"}
-    chats.reply(responding("It is brewed in the kitchen [1]."))
+    chats.reply(stream_of("It is brewed in the kitchen [1]."))
     chats.bases.call("POST", "/v1/chat/completions", json=body, headers=headers)
     feedback = {"requestId": "r-accessible", "helpful": False, "comment": "It is the pantry."}
     chats.bases.call("POST", "/conversations/c-accessible/feedback", json=feedback)

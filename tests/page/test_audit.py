@@ -76,8 +76,10 @@ def test_the_entry_of_a_reply_has_the_passages_that_the_model_got(open_tab: Open
     text = panel.inner_text()
     for value in (entry["hash"], entry["previousHash"], entry["requestId"], "cook", "Kitchen", "version 1"):
         assert value in text
-    panel.get_by_role("button", name="Close").click()
+    panel.get_by_role("button", name="Close").focus()
+    tab.page.keyboard.press("Escape")
     panel.wait_for(state="detached")
+    assert tab.page.evaluate("document.activeElement.innerText") == f"{entry['sequence']:,}"
 
 
 def test_entries_are_filtered_and_the_filter_is_in_the_address(open_tab: OpenTab, chats: Chats) -> None:
@@ -85,6 +87,7 @@ def test_entries_are_filtered_and_the_filter_is_in_the_address(open_tab: OpenTab
     chat(chats)
     tab = open_tab(chats.url, "#/audit")
     rows(tab).nth(2).wait_for()
+    tab.page.get_by_text("Filters").click()
     tab.page.get_by_label("Conversation", exact=True).fill("c-filter")
     tab.page.get_by_label("Assistant").fill("cook")
     tab.page.get_by_label("Since").fill("2020-01-01T00:00")
@@ -102,6 +105,7 @@ def test_entries_are_filtered_and_the_filter_is_in_the_address(open_tab: OpenTab
     tab.see("No entry is here")
     tab.page.get_by_role("button", name="Clear").click()
     rows(tab).nth(2).wait_for()
+    tab.page.get_by_text("Filters").click()
     tab.page.get_by_label("Key").fill("nobody")
     tab.page.get_by_role("button", name="Apply").click()
     tab.see("No entry is here")
@@ -132,7 +136,7 @@ def test_a_conversation_has_its_steps_and_is_deleted(open_tab: OpenTab, chats: C
     tab = open_tab(chats.url, "#/audit/conversations")
     tab.page.get_by_role("link", name="c-steps", exact=True).click()
     tab.page.get_by_role("article").nth(1).wait_for()
-    context = tab.page.get_by_role("region", name="Context of the task answer").first
+    context = tab.page.get_by_role("group", name="Context of the task answer").first
     assert "brewed in the kitchen" in context.inner_text()
     tab.page.get_by_role("link", name="Entries of the ledger").click()
     eventually(lambda: rows(tab).count() == 3)
@@ -249,6 +253,6 @@ def test_hostile_comments_and_ids_are_shown_as_text(open_tab: OpenTab, chats: Ch
     tab = open_tab(chats.url, "#/audit/conversations/c-hostile")
     tab.page.get_by_role("article").nth(len(STRINGS) - 1).wait_for()
     assert tab.page.evaluate("window.hacked") is None
-    shown = tab.page.get_by_role("region", name="Comment").all_text_contents()
+    shown = tab.page.get_by_role("group", name="Comment").all_text_contents()
     assert "<script>window.hacked = 1</script>" in shown[0]
     assert len(shown) == sum(bool(text.replace("\0", "")) for text in STRINGS)

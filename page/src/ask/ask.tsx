@@ -157,9 +157,13 @@ function TurnView({ turn, isLast, open }: { turn: Turn; isLast: boolean; open: O
       {turn.failure && (
         <Problem failure={turn.failure} nextAt={turn.nextAt} {...(isLast && { retry: () => chat.retry() })} />
       )}
-      {text && state !== "running" && <Copy text={text} />}
-      {isRecorded(turn) && <Feedback turn={turn} />}
-      {state === "done" && <AddToSet turn={turn} />}
+      {state !== "running" && (
+        <div class="row">
+          {text && <Copy text={text} />}
+          {state === "done" && <AddToSet turn={turn} />}
+          {isRecorded(turn) && <Feedback turn={turn} />}
+        </div>
+      )}
       <Passages turn={turn} isLast={isLast} open={open} />
     </article>
   );

@@ -6,7 +6,7 @@ import { Empty, Loaded, Table } from "../parts";
 import { useResource } from "../resource";
 import { amend, go, link, route } from "../route";
 import type { components } from "../schema/gateway";
-import { raw, Stored, type Marked } from "../stored";
+import { plain, raw, Stored, type Marked } from "../stored";
 import { formatted, words } from "../words";
 import { EntryPanel } from "./entry";
 import { usedOf } from "./traces";
@@ -26,8 +26,12 @@ export function Entries() {
   const search = new URLSearchParams(query);
   search.delete("entry");
   const found = useResource(`entries ${search}`, (signal) => readEntries(search, signal));
+  function close(): void {
+    document.getElementById(idOf(opened))?.focus();
+    amend({ entry: undefined });
+  }
   return (
-    <div class="with-panel">
+    <div class="with-panel" onKeyDown={(event) => event.key === "Escape" && opened > 0 && close()}>
       <div class="list">
         <div class="scroll stack">
           <Filters key={`${search}`} />
@@ -52,7 +56,7 @@ export function Entries() {
           />
         </div>
       </div>
-      {opened > 0 && <EntryPanel key={opened} number={opened} close={() => amend({ entry: undefined })} />}
+      {opened > 0 && <EntryPanel key={opened} number={opened} close={close} />}
     </div>
   );
 }
@@ -88,8 +92,9 @@ function Filters() {
     go(link(["audit", "entries"], Object.fromEntries(NAMES.map((name) => [name, String(given.get(name) ?? "").trim()]))));
   }
   return (
-    <form class="box" aria-label={words.filters} onSubmit={apply}>
-      <div class="form-row">
+    <details class="box" open={NAMES.some((name) => route.value.query.get(name))}>
+      <summary>{words.filters}</summary>
+      <form class="form-row" onSubmit={apply}>
         <Field name="conversation" pattern="[A-Za-z0-9_:@=+~\-][A-Za-z0-9._:@=+~\-]{0,199}" />
         <Field name="key" />
         <Field name="assistant" />
@@ -111,8 +116,8 @@ function Filters() {
         <button type="button" onClick={() => go(link(["audit", "entries"]))}>
           {say.clear}
         </button>
-      </div>
-    </form>
+      </form>
+    </details>
   );
 }
 
@@ -125,31 +130,35 @@ function Field({ name, type = "text", pattern }: { name: keyof typeof say.fields
   );
 }
 
+/** The id of the link of an entry, which gets the focus when its panel is closed. */
+const idOf = (sequence: number): string => `entry-${sequence}`;
+
 function EntryTable({ of, opened }: { of: Entry[]; opened: number }) {
   return (
-    <Table label={say.entries} titles={[say.entry, say.time, say.fields.kind, words.key, say.fields.assistant, say.fields.conversation, say.used]} numbers={[say.used]}>
+    <Table label={say.entries} kind="compact" titles={[say.entry, say.fields.kind, say.caller, say.fields.conversation, say.used]} numbers={[say.used]}>
       {of.map((entry) => (
         <tr key={entry.sequence}>
           <th scope="row">
             <a
+              id={idOf(entry.sequence)}
               href={link(["audit", "entries"], { ...Object.fromEntries(route.value.query), entry: String(entry.sequence) })}
               aria-current={entry.sequence === opened ? "true" : undefined}
             >
               {formatted(entry.sequence)}
             </a>
+            <p class="fine">{momentOf(entry.createdOn)}</p>
           </th>
-          <td>{momentOf(entry.createdOn)}</td>
           <td>{kindOf(entry)}</td>
           <td>
-            <Stored value={entry.key} max={60} />
-          </td>
-          <td>
-            <Stored value={entry.assistant} max={60} />
+            <Stored value={entry.assistant} max={40} />
+            <p class="fine">
+              <Stored value={entry.key} max={40} />
+            </p>
           </td>
           <td>
             {raw(entry.conversation) && (
-              <a href={link(["audit", "conversations", entry.conversation])}>
-                <Stored value={entry.conversation} max={40} />
+              <a href={link(["audit", "conversations", entry.conversation])} title={plain(entry.conversation)}>
+                <Stored value={entry.conversation} max={24} />
               </a>
             )}
           </td>

@@ -17,11 +17,11 @@ export function EntryPanel({ number, close }: { number: number; close: () => voi
     return value.entries.find((each) => each.sequence === number);
   });
   return (
-    <aside class="panel" aria-label={say.number(number)} onKeyDown={(event) => event.key === "Escape" && close()}>
+    <aside class="panel" aria-label={say.number(number)}>
       <div class="panel-head">
         <h2>{say.number(number)}</h2>
-        <button type="button" onClick={close}>
-          {words.close}
+        <button type="button" class="bare" onClick={close} aria-label={words.close}>
+          ×
         </button>
       </div>
       <Loaded of={found} draw={(entry) => (entry ? <Shown of={entry} /> : <Empty of={say.noEntry} />)} />

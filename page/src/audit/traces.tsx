@@ -63,10 +63,10 @@ function drawn(key: string, value: unknown): Child {
   const title = key.startsWith(CONTEXT) ? say.context(key.slice(CONTEXT.length)) : TEXTS[key];
   if (title === undefined) return null;
   return (
-    <section class="stack tight" aria-label={title}>
+    <div class="stack tight" role="group" aria-label={title}>
       <h3>{title}</h3>
       <StoredText value={mark(value as string)} />
-    </section>
+    </div>
   );
 }
 
@@ -81,20 +81,20 @@ function Feedback({ of: { helpful, createdOn } }: { of: { helpful: boolean; crea
 
 function CallView({ task, of: { httpCall, contextLength, error } }: { task: string; of: Call }) {
   return (
-    <section class="stack tight" aria-label={say.httpCall}>
+    <div class="stack tight" role="group" aria-label={say.httpCall}>
       <h3>
         {say.httpCall} <Stored value={httpCall} max={200} />
       </h3>
       <p class="fine">{say.task(task)}</p>
       <Outcome error={error} text={say.added(contextLength ?? 0)} />
-    </section>
+    </div>
   );
 }
 
 function SearchView({ task, of }: { task: string; of: Search }) {
   const { kb, id, version, provider, storeType, maxResults, minScore, retrievedCount, passages = [], error } = of;
   return (
-    <section class="stack tight" aria-label={say.search}>
+    <div class="stack tight" role="group" aria-label={say.search}>
       <h3>
         {id === undefined ? (
           <Stored value={kb} max={200} />
@@ -121,7 +121,7 @@ function SearchView({ task, of }: { task: string; of: Search }) {
       </p>
       <Outcome error={error} text={say.retrieved(retrievedCount ?? 0)} />
       {passages.length > 0 && <Passages of={passages} />}
-    </section>
+    </div>
   );
 }
 

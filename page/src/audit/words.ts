@@ -20,6 +20,7 @@ export const say = {
   entry: "Entry",
   number: (number: number): string => `Entry ${formatted(number)}`,
   time: "Time",
+  caller: "Assistant and key",
   used: "In the prompt",
   usedOf: (used: number, found: number): string => `${formatted(used)} of ${formatted(found)}`,
   noEntry: ["No entry is here", "Change the filter, or ask an assistant something."] as Pair,
