@@ -227,7 +227,7 @@ def test_feedback_that_cannot_be_stored_has_its_reason(open_tab: OpenTab, chats:
 
 def test_a_new_chat_is_another_conversation_and_a_follow_up_is_the_same(open_tab: OpenTab, chats: Chats) -> None:
     tab = opened(open_tab, chats)
-    names = []
+    names: list[str] = []
     for number in (1, 2, 1):
         if len(names) == 2:
             tab.page.get_by_role("button", name="New chat").click()

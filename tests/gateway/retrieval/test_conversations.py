@@ -127,7 +127,8 @@ def test_the_audit_ledger_is_verified_also_with_a_head_of_elsewhere(assistant_ga
     assert not rewritten["intact"]
     assert [each["sequence"] for each in rewritten["problems"]] == [first["entries"]]
     assert assistant_gateway.call("ann", "POST", "/audit/verification", json={}).status_code == 403
-    for body in ({"head": "7"}, {"head": first["head"] + "\n"}, {"heads": ""}, []):
+    wrong: list[object] = [{"head": "7"}, {"head": first["head"] + "\n"}, {"heads": ""}, []]
+    for body in wrong:
         assert assistant_gateway.call("root", "POST", "/audit/verification", json=body).status_code == 400
 
 

@@ -252,7 +252,7 @@ class SourceCalls(CallSender):
     def give_feedback(
         self,
         conversation: str,
-        request_id: str,
+        reply_request_id: str,
         *,
         helpful: bool,
         comment: str = "",
@@ -262,7 +262,7 @@ class SourceCalls(CallSender):
 
         Args:
             conversation: id of the conversation, which the chat has named.
-            request_id: the header `X-Request-ID` of the reply.
+            reply_request_id: the header `X-Request-ID` of the reply.
             helpful: whether the reply was helpful.
             comment: further text, which the gateway keeps if it keeps contexts.
             **options: see `CallOptions`.
@@ -270,7 +270,9 @@ class SourceCalls(CallSender):
         Raises:
             NotFound: the conversation has no step of this request and of this key.
         """
-        return self._send(calls.give_feedback(conversation, request_id, helpful=helpful, comment=comment), options)
+        return self._send(
+            calls.give_feedback(conversation, reply_request_id, helpful=helpful, comment=comment), options
+        )
 
 
 def _content_of(file: Content) -> bytes:
