@@ -11,7 +11,7 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 from msgspec import Meta, Struct
 
 from ragstore.kit.context import current_request, record_write
-from ragstore.kit.errors import InvalidRequest
+from ragstore.kit.misfits import described
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.bodies import decode_configuration
@@ -26,6 +26,8 @@ from ragstore_gateway.settings import Settings
 MAX_PAGE: Final = 1000
 
 MAX_COMMENT: Final = 4096
+WITHOUT_NUL: Final = described(r"^[^\x00]*$(?!\n)", "Must have no NUL")
+"""PostgreSQL's texts have none."""
 
 ID_SCHEMA: Final = {"pattern": PATTERN, "min_length": 1, "max_length": MAX_LENGTH}
 
@@ -54,11 +56,21 @@ class StepFeedback(Struct, frozen=True, rename="camel", kw_only=True, forbid_unk
 
     request_id: Annotated[
         str,
-        Meta(min_length=1, max_length=128, description="Id of the request of the reply: its header `X-Request-ID`."),
+        Meta(
+            min_length=1,
+            max_length=128,
+            pattern=WITHOUT_NUL,
+            description="Id of the request of the reply: its header `X-Request-ID`.",
+        ),
     ]
     helpful: Annotated[bool, Meta(description="Whether the reply was helpful.")]
     comment: Annotated[
-        str, Meta(max_length=MAX_COMMENT, description="Further text. It is content, and is kept if contexts are.")
+        str,
+        Meta(
+            max_length=MAX_COMMENT,
+            pattern=WITHOUT_NUL,
+            description="Further text. It is content, and is kept if contexts are.",
+        ),
     ] = ""
 
 
@@ -176,8 +188,6 @@ async def give_feedback(
     """
     name = check_id(conversation_id, "$.conversation_id")
     body = decode_configuration(StepFeedback, await request.body())
-    if "\0" in body.comment or "\0" in body.request_id:
-        raise InvalidRequest.at("$.comment" if "\0" in body.comment else "$.requestId", "Must have no NUL")
     await conversations.flush()
     current = current_request()
     feedback = Feedback(body.request_id, body.helpful, body.comment, "" if current is None else current.request_id)
