@@ -32,7 +32,8 @@ from ragstore_gateway.configurations.validate import (
     QuestionSetValidator,
 )
 from ragstore_gateway.conversations.assembly import Conversations
-from ragstore_gateway.conversations.routes import delete_conversation, get_conversation, list_audit_entries
+from ragstore_gateway.conversations.audit_routes import ROUTES as AUDIT_ROUTES
+from ragstore_gateway.conversations.routes import ROUTES as CONVERSATION_ROUTES
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.engines.assembly import Engines
@@ -250,9 +251,8 @@ class KnowledgeServices:
             *RETRIEVAL_ROUTES,
             *EVALUATION_ROUTES,
             retrieve,
-            get_conversation,
-            delete_conversation,
-            list_audit_entries,
+            *CONVERSATION_ROUTES,
+            *AUDIT_ROUTES,
         ]
 
     @property

@@ -324,12 +324,31 @@ class AuditDamaged(ServiceError):
     title: ClassVar[str] = "Audit ledger damaged"
 
 
+class TooManyVerifications(ServiceError):
+    """A verification of the audit ledger is in progress."""
+
+    status: ClassVar[int] = 503
+    title: ClassVar[str] = "Too many verifications"
+    retry_after = 10
+
+
+class VerificationTimeout(ServiceError):
+    """The audit ledger is too long to be verified in a request."""
+
+    status: ClassVar[int] = 504
+    title: ClassVar[str] = "Verification timeout"
+
+
 class ResponseNotFound(NotFound):
     """A response is not stored, or belongs to another key."""
 
 
 class ConversationNotFound(NotFound):
     """There is no conversation of the requested id, or it has no steps that the key may see."""
+
+
+class StepNotFound(NotFound):
+    """The conversation has no step of the requested id of a request that the key may see."""
 
 
 class TokenRateExceeded(ServiceError):

@@ -90,6 +90,24 @@ export async function text(path: string, signal?: AbortSignal): Promise<string> 
   });
 }
 
+/** Save a file. */
+export function saveFile(content: Blob, name: string): void {
+  const anchor = document.createElement("a");
+  anchor.href = URL.createObjectURL(content);
+  anchor.download = name;
+  anchor.click();
+  setTimeout(() => URL.revokeObjectURL(anchor.href), 1000);
+}
+
+/** Save the body of a response as a file. There is no deadline: a large one takes its time. */
+export async function download(path: string, name: string): Promise<void> {
+  const response = await send("get", new URL(path.slice(1), ROOT), { seconds: Infinity });
+  const content = await response.blob().catch((error: unknown) => {
+    throw asFailure(error);
+  });
+  saveFile(content, name);
+}
+
 /** Begin a response that is read while it comes. There is no deadline: the caller ends it by its signal. */
 export function begin(path: string, body: object, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
   return send("post", new URL(path.slice(1), ROOT), { body, headers, signal, seconds: Infinity });

@@ -53,6 +53,12 @@ const AREAS: Area[] = [
     load: () => import("./collections/collections"),
   },
   {
+    name: "audit",
+    title: words.audit,
+    isOpen: () => gatewayRole.value !== undefined,
+    load: () => import("./audit/audit"),
+  },
+  {
     name: "health",
     title: words.health,
     isOpen: () => (access.value?.service === "ragstore" ? storeRole.value : gatewayRole.value) !== undefined,

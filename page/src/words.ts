@@ -37,6 +37,7 @@ export const words = {
   apiDocs: "API reference",
   apply: "Apply",
   ask: "Ask",
+  audit: "Audit",
   areas: "Areas",
   byDocument: "Document",
   byText: "Text",

@@ -152,6 +152,12 @@ def _small(method: str, target: str, body: object) -> Make:
 
 CHEAP: Final[Mapping[str, Make]] = {
     "GET /audit": _at("GET", "/audit?limit=1000"),
+    "GET /audit/export": _at("GET", "/audit/export"),
+    "POST /audit/verification": _small("POST", "/audit/verification", {}),
+    "GET /conversations": _at("GET", "/conversations?limit=1000"),
+    "POST /conversations/{conversation_id}/feedback": lambda _: _json(
+        "POST", f"/conversations/{NAME}/feedback", {"requestId": "absent", "helpful": True, "comment": "c" * 4096}
+    ),
     "GET /conversations/{conversation_id}": _at("GET", "/conversations/{name}"),
     "DELETE /conversations/{conversation_id}": _at("DELETE", "/conversations/{name}"),
     "GET /": _at("GET", "/"),

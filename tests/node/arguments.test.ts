@@ -105,6 +105,7 @@ describe("options", () => {
     ["iterFiles", (options) => gateway.iterFiles("a", "b", options).next()],
     ["deleteFile", (options) => gateway.deleteFile("a", "b", "c", options)],
     ["iterAuditEntries", (options) => gateway.iterAuditEntries(options).next()],
+    ["giveFeedback", (options) => gateway.giveFeedback("a", "b", true, options)],
     ["access", (options) => gateway.access(options)],
     ["request", (options) => gateway.request("GET", "/a", options)],
   ];

@@ -296,12 +296,30 @@ describe("the gateway", () => {
         reply(response, 200, { entries: [{ sequence: number }], head: null, ...(number === 1 && { next: 1 }) });
       },
       async (url, received) => {
-        const entries = await collect(new GatewayClient(url).iterAuditEntries({ conversation: "c", pageSize: 1 }));
+        const chosen = { conversation: "c", kind: "feedback", key: "", pageSize: 1 } as const;
+        const entries = await collect(new GatewayClient(url).iterAuditEntries(chosen));
         assert.deepEqual(entries.map(({ sequence }) => sequence), [1, 2]);
         assert.deepEqual(received.map((request) => request.url), [
-          "/audit?conversation=c&limit=1",
-          "/audit?conversation=c&after=1&limit=1",
+          "/audit?conversation=c&kind=feedback&key=&limit=1",
+          "/audit?conversation=c&kind=feedback&key=&after=1&limit=1",
         ]);
+      },
+    );
+  });
+
+  test("feedback on a reply is sent with its comment", async () => {
+    const error = await rejection(client.giveFeedback("absent", "r", true), NotFound);
+    assert.equal(error.code, "step_not_found");
+    await withServer(
+      (_, response) => {
+        reply(response, 200, { step: "s", helpful: false, commentKept: true });
+      },
+      async (url, received) => {
+        const stored = await new GatewayClient(url).giveFeedback("c", "r", false, { comment: "five years" });
+        assert.deepEqual(stored, { step: "s", helpful: false, commentKept: true });
+        const [request] = received;
+        assert.equal(request?.url, "/conversations/c/feedback");
+        assert.deepEqual(JSON.parse(request.body), { requestId: "r", helpful: false, comment: "five years" });
       },
     );
   });

@@ -70,6 +70,7 @@ def running_chats(folder: Path) -> Iterator[Chats]:
     with fake_upstream() as upstream:
         environ = {
             "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
+            "RAGSTORE_GATEWAY_KEEP_CONTEXTS": "true",
             "RAGSTORE_GATEWAY_HTTP_CALL_HOSTS": f"127.0.0.1:{upstream.port}",
         }
         with running(start_gateway(folder, environ)) as served:

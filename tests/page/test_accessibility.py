@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.page.bases import Bases
-from tests.page.chats import Chats, ask
+from tests.page.chats import QUESTION, Chats, ask
 from tests.page.conftest import OpenTab
 from tests.page.data import LARGE
 from tests.page.tab import NARROW, Tab
@@ -226,6 +226,67 @@ def test_the_area_ask_does_not_scroll_sideways(
         wide += [screen] if tab.overflows() else []
         tab.page.keyboard.press("Escape")
         clear_ask(tab)
+
+    assert wide == []
+
+
+AUDIT_SCREENS: Final = {
+    "entries": ("#/audit", "retrieval"),
+    "entry": ("#/audit/entries?entry=1", "Hash before"),
+    "no entry": ("#/audit/entries?key=nobody", "No entry is here"),
+    "conversations": ("#/audit/conversations", "c-accessible"),
+    "conversation": ("#/audit/conversations/c-accessible", "Context of the task answer"),
+    "no conversation": ("#/audit/conversations/nothing", "There is no such conversation"),
+    "verification": ("#/audit/verification", "Export as JSONL"),
+    "problems": ("#/audit/verification", "not intact"),
+}
+
+
+def show_audit(tab: Tab, screen: str) -> None:
+    """Show a screen of the area Audit in an open tab."""
+    path, text = AUDIT_SCREENS[screen]
+    tab.show("#/nowhere")
+    tab.see("There is no such area.")
+    tab.show(path)
+    if screen == "problems":
+        tab.page.get_by_label("Earlier head").fill(f"1:{'0' * 64}")
+        tab.page.get_by_role("button", name="Verify").click()
+    tab.see(text)
+
+
+@pytest.fixture
+def audited(chats: Chats) -> Chats:
+    """The gateway, with a conversation that has feedback."""
+    body = {"model": "rag/cook", "stream": True, "messages": [{"role": "user", "content": QUESTION}]}
+    headers = {"X-Conversation-Id": "c-accessible", "X-Request-ID": "r-accessible"}
+    chats.reply(stream_of("It is brewed in the kitchen [1]."))
+    chats.bases.call("POST", "/v1/chat/completions", json=body, headers=headers)
+    feedback = {"requestId": "r-accessible", "helpful": False, "comment": "It is the pantry."}
+    chats.bases.call("POST", "/conversations/c-accessible/feedback", json=feedback)
+    return chats
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_fault_in_the_area_audit(open_tab: OpenTab, audited: Chats, scheme: str) -> None:
+    tab = open_tab(audited.url, color_scheme=scheme)
+    found = {}
+    for screen in AUDIT_SCREENS:
+        show_audit(tab, screen)
+        found[screen] = tab.faults()
+
+    assert found == {screen: [] for screen in AUDIT_SCREENS}
+
+
+@pytest.mark.parametrize(("viewport", "size"), [(NARROW, "100%"), ({"width": 640, "height": 800}, "200%")])
+def test_the_area_audit_does_not_scroll_sideways(
+    open_tab: OpenTab, audited: Chats, viewport: dict[str, int], size: str
+) -> None:
+    tab = open_tab(audited.url, viewport=viewport)
+    tab.page.evaluate("size => { document.documentElement.style.fontSize = size; }", size)
+    wide = []
+    for screen in AUDIT_SCREENS:
+        show_audit(tab, screen)
+        wide += [screen] if tab.overflows() else []
 
     assert wide == []
 

@@ -133,6 +133,7 @@ GATEWAY_KEYS: Final = {
     "writer": ["--role", "writer"],
     "admin": ["--role", "admin"],
     "team": ["--role", "reader", "--bases", "team*"],
+    "lead": ["--role", "admin", "--bases", "team*"],
     "root": ["--role", "admin", "--store-role", "admin"],
     "both": ["--role", "reader", "--store-role", "admin"],
     "chat": ["--role", "reader"],
@@ -192,7 +193,9 @@ def test_no_control_of_a_base_leads_to_a_403(
     tab.page.get_by_role("link", name="Knowledge bases").first.wait_for()
     below = ("", "/documents/tea.txt?chunk=1", "/try", "/settings", "/sources", "/versions")
     paths = ["#/ask", "#/compare", "#/bases", "#/bases/new", *(f"#/bases/{keyed_base}{each}" for each in below)]
-    for path in (*paths, "#/questions", f"#/questions/{keyed_set}", f"#/questions/{keyed_set}/runs"):
+    questions = ("#/questions", f"#/questions/{keyed_set}", f"#/questions/{keyed_set}/runs")
+    audit = ("#/audit", "#/audit/entries", "#/audit/conversations", "#/audit/verification")
+    for path in (*paths, *questions, *audit):
         tab.show(path)
         tab.page.wait_for_timeout(700)
         enabled = tab.page.locator("main button:enabled")
@@ -222,6 +225,23 @@ def test_a_reader_of_a_base_sees_the_chunks_and_the_roles_that_it_lacks(
     tab.show(f"#/bases/{keyed_base}/settings")
     tab.see("Needs the role admin")
     assert tab.page.get_by_label("Chunk size").is_disabled()
+
+
+@pytest.mark.parametrize("name", ["reader", "lead"])
+def test_a_key_without_the_ledger_has_its_conversations_only(
+    open_tab: OpenTab, keyed_gateway: KeyedGateway, keyed_base: str, name: str
+) -> None:
+    tab = open_tab(keyed_gateway.served.url, "#/audit")
+    sign_in(tab, keyed_gateway.keys[name])
+    tab.page.get_by_role("link", name="Audit").click()
+    tab.see("There is no conversation")
+
+    assert tab.page.get_by_role("navigation", name="Audit").count() == 0
+    for path in ("#/audit/entries", "#/audit/verification"):
+        tab.show(path)
+        tab.see("The ledger needs the role admin for all knowledge bases.")
+        assert tab.page.get_by_role("button", name="Verify").count() == 0
+    assert FORBIDDEN not in tab.statuses
 
 
 def test_a_reader_of_a_question_set_sees_the_roles_that_it_lacks(

@@ -304,6 +304,43 @@ def test_a_question_of_a_chat_is_added_with_the_passages_that_the_reply_cites(op
     tab.page.get_by_text("And where is the tea of day 5 served?").wait_for()
 
 
+@pytest.mark.parametrize("conflicts", [2, 3])
+def test_a_question_is_added_to_the_version_that_another_client_has_written_meanwhile(
+    open_tab: OpenTab, chats: Chats, conflicts: int
+) -> None:
+    path = created(chats, f"Disputed {conflicts}")
+    chats.reply(stream_of("It is brewed", " in the kitchen [1]."))
+    tab = open_tab(chats.url, "#/ask?model=rag/cook")
+    ask(tab)
+    others = [f"Question {number} of another client?" for number in range(conflicts)]
+    waiting = list(others)
+
+    def write_first(route: Any) -> None:
+        """Let another client write a version before the page does."""
+        if route.request.method == "PUT" and waiting:
+            response = chats.bases.call("GET", path)
+            body = response.json()
+            body["questions"].append({"text": waiting.pop(0), "passages": [{"documentName": "oven.txt"}]})
+            version = response.headers["X-Resource-URI"].rpartition("=")[2]
+            chats.bases.call("PUT", path, params={"version": version}, json=body)
+        route.continue_()
+
+    tab.page.route(f"**{path}**", write_first)
+    dialog = add_to_set(tab, f"Disputed {conflicts}")
+    dialog.get_by_role("button", name="Add").click()
+    if conflicts == 2:
+        tab.page.get_by_role("link", name="Added to the set").wait_for()
+        assert [each["text"] for each in questions(chats, path)] == [*others, QUESTION]
+    else:
+        # The page repeats a write twice, and then leaves it to the reader.
+        dialog.get_by_role("alert").wait_for()
+        assert [each["text"] for each in questions(chats, path)] == others
+        dialog.get_by_role("button", name="Add").click()
+        tab.page.get_by_role("link", name="Added to the set").wait_for()
+        assert [each["text"] for each in questions(chats, path)] == [*others, QUESTION]
+    assert not waiting
+
+
 def test_a_question_to_a_base_begins_a_set(open_tab: OpenTab, chats: Chats) -> None:
     tab = open_tab(chats.url, f"#/ask?base={chats.base}")
     ask(tab)

@@ -117,6 +117,26 @@ def test_the_screenshot_of_a_reply_can_be_taken(open_tab: OpenTab, handbook: Cha
     taken(tab, f"ask-{scheme}")
 
 
+def test_the_screenshots_of_the_ledger_can_be_taken(open_tab: OpenTab, handbook: Chats) -> None:
+    handbook.reply(stream_of(REPLY))
+    questions = (ROOT / "examples/handbook/questions.tsv").read_text().splitlines()[:8]
+    for number, line in enumerate(questions):
+        body = {"model": "rag/caretaker", "stream": True}
+        body["messages"] = [{"role": "user", "content": line.partition("\t")[0]}]
+        headers = {"X-Conversation-Id": f"tenant-{number // 2 + 1}", "X-Request-ID": f"request-{number + 1}"}
+        handbook.bases.call("POST", "/v1/chat/completions", json=body, headers=headers)
+    feedback = {"requestId": "request-8", "helpful": False}
+    handbook.bases.call("POST", "/conversations/tenant-4/feedback", json=feedback)
+    (_, entry, *_) = handbook.bases.call("GET", "/audit", params={"order": "newest"}).json()["entries"]
+    address = f"#/audit/entries?entry={entry['sequence']}"
+    tab = open_tab(handbook.url, address, viewport={"width": 1180, "height": 720})
+    tab.page.get_by_role("complementary").get_by_role("group", name="Passages").wait_for()
+    tab.see("not helpful")
+    for scheme in ("light", "dark"):
+        tab.page.emulate_media(color_scheme=scheme)
+        taken(tab, f"audit-{scheme}")
+
+
 def test_the_screenshots_of_question_sets_can_be_taken(open_tab: OpenTab, handbook: Chats) -> None:
     (found,) = handbook.bases.call("GET", "/ragstore/rags/descriptors", params={"filter": "House handbook"}).json()
     base = found["resource"].rpartition("/")[2].partition("?")[0]

@@ -11,9 +11,11 @@ from tests.page.data import LARGE
 from tests.support.servers import Served
 
 SHELL_BYTES: Final = 25_000
-ALL_BYTES: Final = 70_000
+AREA_BYTES: Final = 42_000
+ALL_BYTES: Final = 80_000
 FILES_BYTES: Final = 400_000
 REQUESTS: Final = 10
+AREAS: Final = 7
 
 
 def test_the_shell_is_light() -> None:
@@ -22,6 +24,25 @@ def test_the_shell_is_light() -> None:
     loaded = re.findall(r'(?:href|src)="([\w-]+\.(?:js|css))"', index)
 
     assert sum(len(files[name].compressed) for name in {INDEX, *loaded}) <= SHELL_BYTES
+
+
+def loaded_with(name: str) -> set[str]:
+    """A built script, and the scripts that it imports before it runs."""
+    found = {name}
+    for imported in re.findall(r'from"\./([\w-]+\.js)"|import"\./([\w-]+\.js)"', built_files()[name].content.decode()):
+        found |= {each for part in imported if part for each in loaded_with(part)}
+    return found
+
+
+def test_the_shell_and_any_area_are_light() -> None:
+    files = built_files()
+    index = files[INDEX].content.decode()
+    shell = {INDEX, *re.findall(r'(?:href|src)="([\w-]+\.(?:js|css))"', index)}
+    areas = [name for name in files if re.match(r"(?!chunk-|shell-)[a-z]+-\w+\.js$", name)]
+
+    weights = {area: sum(len(files[name].compressed) for name in shell | loaded_with(area)) for area in areas}
+    assert len(weights) >= AREAS
+    assert {area: weight for area, weight in weights.items() if weight > AREA_BYTES} == {}
 
 
 def test_all_areas_together_are_light() -> None:

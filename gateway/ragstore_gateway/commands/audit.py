@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from ragstore.kit.errors import ServiceError
-from ragstore_gateway.conversations.chain import ChainCheck, ChainedEntry, Head, canonical
+from ragstore_gateway.conversations.chain import ChainCheck, ChainedEntry, Head, canonical, exported
 from ragstore_gateway.settings import Settings
 
 if TYPE_CHECKING:
@@ -134,16 +134,13 @@ async def _verified_database(settings: Settings, expected: Head | None) -> Chain
 async def _export(settings: Settings, file: IO[str]) -> int:
     count = 0
     async with _ledger(settings) as ledger:
-        async for each in ledger.export():
-            if isinstance(each, Head):
-                file.write(canonical({"head": str(each)}) + "\n")
-                continue
-            try:
-                fields = {**json.loads(each.body), "hash": each.hash}
-            except (ValueError, TypeError, RecursionError):
-                raise click.ClickException(f"Entry {each.sequence} is not JSON: verify shows the damage") from None
-            file.write(canonical(fields) + "\n")
-            count += 1
+        async for part in ledger.export():
+            for each in part:
+                try:
+                    file.write(exported(each))
+                except ValueError as error:
+                    raise click.ClickException(str(error)) from None
+                count += isinstance(each, ChainedEntry)
     return count
 
 

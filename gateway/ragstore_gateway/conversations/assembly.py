@@ -11,15 +11,20 @@ from typing import Final
 import structlog
 
 from ragstore_gateway.conversations import metrics
+from ragstore_gateway.conversations.chain import ChainCheck, Head
 from ragstore_gateway.conversations.ledger import Ledger
 from ragstore_gateway.conversations.recorder import Recorder
 from ragstore_gateway.conversations.repository import ConversationRepository
 from ragstore_gateway.conversations.step import Step
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.errors import TooManyVerifications, VerificationTimeout
 from ragstore_gateway.settings import Settings
 
 UPKEEP_SECONDS: Final = 600.0
 """Time between two purges of old contexts, and between two log lines with the head of the ledger."""
+
+VERIFY_SECONDS: Final = 300.0
+"""Maximum time of a verification of the ledger by a request. `ragstore-gateway audit verify` has none."""
 
 _log = structlog.get_logger(__name__)
 
@@ -42,6 +47,7 @@ class Conversations:
         )
         self._recorder = Recorder(self.repository, required=settings.audit_required)
         self._logged = ""
+        self._verifying = asyncio.Lock()
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -61,6 +67,28 @@ class Conversations:
     async def flush(self) -> None:
         """Wait until the steps that were recorded here are written, or cannot be."""
         await self._recorder.flush()
+
+    async def verify(self, expected: Head | None) -> ChainCheck:
+        """Check the chain of the ledger. It reads all entries, so one check runs at a time.
+
+        Args:
+            expected: a head that was recorded elsewhere.
+
+        Raises:
+            TooManyVerifications: a check is in progress.
+            VerificationTimeout: the ledger is too long for a request.
+        """
+        if self._verifying.locked():
+            raise TooManyVerifications("A verification of the audit ledger is in progress; try again later")
+        async with self._verifying:
+            await self.flush()
+            try:
+                async with asyncio.timeout(VERIFY_SECONDS):
+                    return await self.ledger.verify(expected)
+            except TimeoutError:
+                raise VerificationTimeout(
+                    f"The ledger was not verified within {VERIFY_SECONDS:g} s: use `ragstore-gateway audit verify`"
+                ) from None
 
     async def _upkeep(self) -> None:
         while True:

@@ -86,6 +86,21 @@ def chained(head: Head, fields: Mapping[str, Any]) -> ChainedEntry:
     return ChainedEntry(sequence, body, hash_of(body))
 
 
+def exported(each: ChainedEntry | Head) -> str:
+    """The line of an entry, or of the end of the ledger, in an exported file.
+
+    Raises:
+        ValueError: the entry is not JSON: it was changed.
+    """
+    if isinstance(each, Head):
+        return canonical({"head": str(each)}) + "\n"
+    try:
+        fields = {**json.loads(each.body), "hash": each.hash}
+    except (ValueError, TypeError, RecursionError):
+        raise ValueError(f"Entry {each.sequence} is not JSON: verify shows the damage") from None
+    return canonical(fields) + "\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Why a chain is not intact.

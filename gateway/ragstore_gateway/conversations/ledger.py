@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVarTuple
 
 import msgspec
-from sqlalchemy import Row, Select, select, text
+from sqlalchemy import Row, Select, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.conversations.chain import ChainCheck, ChainedEntry, Head, chained
@@ -17,6 +20,9 @@ from ragstore_gateway.database.database import Database
 
 PAGE: Final = 1000
 """Number of entries that a verification or an export reads together."""
+
+SCANNED: Final = 10_000
+"""Maximum number of entries that a search for a kind, a key or an assistant reads for one page. They have no index."""
 
 _COLUMNS: Final = (
     AuditEntryRow.sequence,
@@ -29,6 +35,7 @@ _COLUMNS: Final = (
 
 
 _Row: TypeAlias = Row[int, str, str, datetime, str, str]
+_Columns = TypeVarTuple("_Columns")
 
 
 class LedgerDamaged(Exception):
@@ -41,13 +48,13 @@ class NewEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     Attributes:
         id: id of the event, which is recorded once.
         created_on: its time.
-        kind: `retrieval` or `deletion`.
+        kind: `retrieval`, `deletion` or `feedback`.
         conversation: id of the conversation; empty for none.
         key: name of the key of the caller; empty without keys.
         request_id: id of the request.
         assistant: name of the assistant; empty for none.
         assistant_version: its version; 0 for none.
-        data: the traces of a retrieval by key, or the numbers of a deletion.
+        data: the traces of a retrieval by key, the numbers of a deletion, or the feedback.
     """
 
     id: str
@@ -60,6 +67,47 @@ class NewEntry(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     assistant_id: str = ""
     assistant_version: int = 0
     data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFilter:
+    """A selection of entries.
+
+    Attributes:
+        conversation: id of their conversation; all when empty.
+        kind: `retrieval`, `deletion` or `feedback`; all when empty.
+        key: name of the key of their caller, empty for callers without one; None for all.
+        assistant: name of their assistant; all when empty.
+        since: minimum time.
+        until: the time before which they are.
+    """
+
+    conversation: str = ""
+    kind: str = ""
+    key: str | None = None
+    assistant: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the entries are found without reading others."""
+        return self.key is None and not self.assistant and not self.kind
+
+
+ALL_ENTRIES: Final = EntryFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPage:
+    """Entries, and where the next ones begin.
+
+    Attributes:
+        next: `after` of the next page; None if there is none.
+    """
+
+    entries: Sequence[ChainedEntry]
+    next: int | None
 
 
 class Ledger:
@@ -109,32 +157,42 @@ class Ledger:
             return await _head(session)
 
     async def read(
-        self, *, conversation: str = "", since: datetime | None = None, after: int = 0, limit: int = PAGE
-    ) -> list[ChainedEntry]:
+        self, chosen: EntryFilter = ALL_ENTRIES, *, after: int = 0, limit: int = PAGE, newest: bool = False
+    ) -> EntryPage:
         """Read entries.
 
         Args:
-            conversation: the conversation; all when empty.
-            since: minimum time.
-            after: the number of an entry, after which to begin.
-            limit: maximum number of entries.
+            after: the number of an entry, after which to begin, in the order of the page; 0 for the first one.
+            limit: maximum number of entries. A search for a kind, a key or an assistant may find fewer, also none,
+                before its end.
+            newest: whether the order is from the newest to the oldest.
         """
-        query = _page(after, limit)
-        if conversation:
-            query = query.where(AuditEntryRow.conversation == conversation)
-        if since is not None:
-            query = query.where(AuditEntryRow.created_on >= since)
         async with self._database.reading() as session:
-            return [_chained(row) for row in await session.execute(query)]
+            last = await self._last_scanned(session, chosen, after, newest=newest)
+            query = _selected(chosen, after, last, newest=newest, is_postgresql=self._database.is_postgresql)
+            found = [_chained(row) for row in await session.execute(query.limit(limit + 1))]
+        if len(found) > limit:
+            return EntryPage(found[:limit], found[limit - 1].sequence)
+        return EntryPage(found, last)
 
-    async def export(self) -> AsyncIterator[ChainedEntry | Head]:
-        """All entries of one state of the ledger, in order, and then its head if it has one."""
-        async with self._snapshot() as session:
-            head = await _head(session)
-            async for row in _rows(session):
-                yield _chained(row)
-        if head is not None:
-            yield head
+    async def _last_scanned(
+        self, session: AsyncSession, chosen: EntryFilter, after: int, *, newest: bool
+    ) -> int | None:
+        """The last entry that a page reads; None if it reads up to the end."""
+        if chosen.has_index:
+            return None
+        query = _ordered(select(AuditEntryRow.sequence), after, newest=newest).offset(SCANNED - 1).limit(1)
+        return await session.scalar(query)
+
+    async def export(self) -> AsyncIterator[Sequence[ChainedEntry | Head]]:
+        """All entries of one state of the ledger, in order, and then its head if it has one.
+
+        Yields:
+            Up to `PAGE` entries; the head is in the last part.
+        """
+        async for page, head in self._pages():
+            entries = [_chained(row) for row in page]
+            yield entries if head is None else [*entries, head]
 
     async def verify(self, expected: Head | None = None) -> ChainCheck:
         """Check the chain, in one state of the ledger.
@@ -146,14 +204,30 @@ class Ledger:
             The check, with its problems.
         """
         check = ChainCheck(expected)
-        async with self._snapshot() as session:
-            head = await _head(session)
-            async for row in _rows(session):
-                columns = {"id": row.id, "conversation": row.conversation}
-                columns["createdOn"] = msgspec.to_builtins(row.created_on.astimezone(UTC))
-                check.feed(_chained(row), columns)
+        head: Head | None = None
+        async for page, end in self._pages():
+            head = end
+            # In a thread: a page takes longer than a turn of the event loop may.
+            await asyncio.to_thread(_feed, check, page)
         check.finish(head)
         return check
+
+    async def _pages(self) -> AsyncIterator[tuple[Sequence[_Row], Head | None]]:
+        """All entries, in order, and the head with the last of them.
+
+        Entries are never changed, and the last ones are read together with the head, so all are of one state. No
+        transaction is open meanwhile: on SQLite, its log could not be emptied.
+        """
+        after = -(2**63)
+        while True:
+            async with self._snapshot() as session:
+                page = (await session.execute(_ordered(select(*_COLUMNS), after).limit(PAGE))).all()
+                is_last = len(page) < PAGE
+                head = await _head(session) if is_last else None
+            yield page, head
+            if is_last:
+                return
+            after = page[-1].sequence
 
     @asynccontextmanager
     async def _snapshot(self) -> AsyncIterator[AsyncSession]:
@@ -169,19 +243,46 @@ async def _head(session: AsyncSession) -> Head | None:
     return None if row is None else Head(row.count, row.hash)
 
 
-async def _rows(session: AsyncSession) -> AsyncIterator[_Row]:
-    after = -(2**63)
-    while True:
-        page = (await session.execute(_page(after, PAGE))).all()
-        for row in page:
-            yield row
-        if len(page) < PAGE:
-            return
-        after = page[-1].sequence
+def _feed(check: ChainCheck, page: Sequence[_Row]) -> None:
+    for row in page:
+        columns = {"id": row.id, "conversation": row.conversation}
+        columns["createdOn"] = msgspec.to_builtins(row.created_on.astimezone(UTC))
+        check.feed(_chained(row), columns)
 
 
-def _page(after: int, limit: int) -> Select[int, str, str, datetime, str, str]:
-    return select(*_COLUMNS).where(AuditEntryRow.sequence > after).order_by(AuditEntryRow.sequence).limit(limit)
+def _selected(
+    chosen: EntryFilter, after: int, last: int | None, *, newest: bool, is_postgresql: bool
+) -> Select[int, str, str, datetime, str, str]:
+    query = _ordered(select(*_COLUMNS), after, newest=newest)
+    if last is not None:
+        query = query.where(AuditEntryRow.sequence >= last if newest else AuditEntryRow.sequence <= last)
+    if chosen.conversation:
+        query = query.where(AuditEntryRow.conversation == chosen.conversation)
+    if chosen.since is not None:
+        query = query.where(AuditEntryRow.created_on >= chosen.since)
+    if chosen.until is not None:
+        query = query.where(AuditEntryRow.created_on < chosen.until)
+    # Canonical JSON writes each field in one way only, and a text of another field has its quotation marks escaped.
+    position = func.strpos if is_postgresql else func.instr
+    if chosen.assistant:
+        query = query.where(position(AuditEntryRow.body, f'{{"assistant":{_json(chosen.assistant)},') == 1)
+    if chosen.kind:
+        query = query.where(position(AuditEntryRow.body, f',"kind":{_json(chosen.kind)},"previousHash":') > 0)
+    if chosen.key is not None:
+        query = query.where(position(AuditEntryRow.body, f',"key":{_json(chosen.key)},"kind":') > 0)
+    return query
+
+
+def _json(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _ordered(query: Select[*_Columns], after: int, *, newest: bool = False) -> Select[*_Columns]:
+    if not newest:
+        return query.where(AuditEntryRow.sequence > after).order_by(AuditEntryRow.sequence)
+    if after:
+        query = query.where(AuditEntryRow.sequence < after)
+    return query.order_by(AuditEntryRow.sequence.desc())
 
 
 def _chained(row: _Row) -> ChainedEntry:

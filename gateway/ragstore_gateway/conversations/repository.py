@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import uuid4
 
+import msgspec
 from msgspec import Meta, Struct
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from ragstore_gateway.conversations.ledger import Ledger, NewEntry
-from ragstore_gateway.conversations.step import CONTEXT_KEY, QUESTION_KEY, QUESTION_TASK, Step
+from ragstore_gateway.conversations.step import (
+    COMMENT_KEY,
+    CONTEXT_KEY,
+    FEEDBACK_KEY,
+    QUESTION_KEY,
+    QUESTION_TASK,
+    Step,
+)
 from ragstore_gateway.conversations.tables import ContextRow, StepRow
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.purge import purge
+
+_OTHER_TEXTS: Final = {QUESTION_TASK: QUESTION_KEY, COMMENT_KEY: COMMENT_KEY}
+"""Keys of the texts that are no contexts, by the tasks under which they are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Feedback on a step.
+
+    Attributes:
+        step_request_id: id of the request of the step.
+        helpful: whether the reply was helpful.
+        comment: a text of the reader; empty for none.
+        request_id: id of the request that brings it.
+    """
+
+    step_request_id: str
+    helpful: bool
+    comment: str
+    request_id: str
 
 
 class ConversationStep(Struct, frozen=True, rename="camel", kw_only=True):
@@ -32,11 +62,22 @@ class ConversationStep(Struct, frozen=True, rename="camel", kw_only=True):
         Meta(
             description=(
                 "The traces by key: `rag:trace:TASK` lists the searches of knowledge bases, "
-                "`rag:httpcall:trace:TASK` has the HTTP call, and `rag:context:TASK` is the text that was added to the "
-                "system message, if contexts are kept."
+                "`rag:httpcall:trace:TASK` has the HTTP call, `rag:feedback` has the feedback on the reply, and "
+                "`rag:context:TASK` is the text that was added to the system message, if contexts are kept."
             )
         ),
     ]
+
+
+class ConversationSummary(Struct, frozen=True, rename="camel", kw_only=True):
+    """A conversation in a list."""
+
+    conversation_id: Annotated[str, Meta(description="Id of the conversation.")]
+    steps: Annotated[int, Meta(description="Number of its steps that the key may see.")]
+    first_step_on: Annotated[datetime, Meta(description="Time of the first one.")]
+    last_step_on: Annotated[datetime, Meta(description="Time of the last one.")]
+    key: Annotated[str, Meta(description="Name of the key of the last one; empty without keys.")]
+    assistant: Annotated[str, Meta(description="Name of the assistant of the last one.")]
 
 
 class ConversationRepository:
@@ -90,6 +131,85 @@ class ConversationRepository:
             rows = (await session.scalars(query.offset(offset).limit(limit))).all()
             contexts = await self._contexts(session, [row.number for row in rows])
         return [_step(row, contexts.get(row.number, {})) for row in rows]
+
+    async def summaries(
+        self, key: str | None, *, after: int, limit: int
+    ) -> tuple[Sequence[ConversationSummary], int | None]:
+        """List conversations by their last steps, the newest one first.
+
+        Args:
+            key: name of the key whose steps are visible; None for the steps of all keys.
+            after: where the page before ended; 0 for the first page.
+            limit: maximum number of conversations.
+
+        Returns:
+            The conversations, and `after` for the next page; None if there is none.
+        """
+        later = aliased(StepRow)
+        own = [] if key is None else [StepRow.key == key]
+        is_later = [later.conversation == StepRow.conversation, later.number > StepRow.number]
+        if key is not None:
+            is_later.append(later.key == key)
+        query = select(StepRow).where(*own, ~exists().where(*is_later)).order_by(StepRow.number.desc())
+        if after:
+            query = query.where(StepRow.number < after)
+        async with self._database.reading() as session:
+            found = (await session.scalars(query.limit(limit + 1))).all()
+            last = found[:limit]
+            numbers = (
+                select(StepRow.conversation, func.count(), func.min(StepRow.created_on))
+                .where(*own, StepRow.conversation.in_([row.conversation for row in last]))
+                .group_by(StepRow.conversation)
+            )
+            counted = {name: (count, first) for name, count, first in await session.execute(numbers)}
+        given = [
+            ConversationSummary(
+                conversation_id=row.conversation,
+                steps=counted[row.conversation][0],
+                first_step_on=counted[row.conversation][1],
+                last_step_on=row.created_on,
+                key=row.key,
+                assistant=row.assistant,
+            )
+            for row in last
+        ]
+        return given, last[-1].number if len(found) > limit else None
+
+    async def give_feedback(self, conversation: str, key: str | None, feedback: Feedback, *, caller: str) -> str | None:
+        """Store the feedback on a step, in place of an earlier one, and append an entry to the audit ledger.
+
+        Args:
+            key: name of the key whose steps are visible; None for the steps of all keys.
+            feedback: the feedback. Its comment is content, and is kept as the contexts are.
+            caller: name of the caller's key.
+
+        Returns:
+            The id of the step; None if there is none of this request.
+        """
+        query = select(StepRow).where(*_visible(conversation, key), StepRow.request_id == feedback.step_request_id)
+        now = datetime.now(UTC)
+        async with self._database.session() as session:
+            row = await session.scalar(query.order_by(StepRow.number.desc()).limit(1).with_for_update())
+            if row is None:
+                return None
+            row.data = {**row.data, FEEDBACK_KEY: {"helpful": feedback.helpful, "createdOn": msgspec.to_builtins(now)}}
+            own = (ContextRow.step == row.number, ContextRow.task == COMMENT_KEY)
+            await session.execute(delete(ContextRow).where(*own))
+            if feedback.comment and self._keep_contexts:
+                session.add(ContextRow(step=row.number, task=COMMENT_KEY, created_on=now, text=feedback.comment))
+            entry = NewEntry(
+                id=str(uuid4()),
+                created_on=now,
+                kind="feedback",
+                conversation=conversation,
+                key=caller,
+                request_id=feedback.request_id,
+                assistant=row.assistant,
+                assistant_version=row.assistant_version,
+                data={"step": row.id, "helpful": feedback.helpful},
+            )
+            await self._ledger.append(session, [entry])
+            return row.id
 
     async def delete(self, conversation: str, key: str | None, *, caller: str, request_id: str) -> int:
         """Delete steps with their contexts, and append an entry to the audit ledger. Earlier entries stay.
@@ -149,8 +269,7 @@ class ConversationRepository:
         if self._keep_contexts:
             query = select(ContextRow).where(ContextRow.step.in_(steps), ContextRow.created_on >= self._oldest())
             for row in await session.scalars(query):
-                key = QUESTION_KEY if row.task == QUESTION_TASK else CONTEXT_KEY + row.task
-                found.setdefault(row.step, {})[key] = row.text
+                found.setdefault(row.step, {})[_OTHER_TEXTS.get(row.task, CONTEXT_KEY + row.task)] = row.text
         return found
 
     def _oldest(self) -> datetime:

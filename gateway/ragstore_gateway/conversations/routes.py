@@ -1,38 +1,39 @@
-"""The routes of conversations and of the audit ledger."""
+"""The routes of conversations."""
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias
 
-import msgspec
-from litestar import Request, Response, delete, get
+from litestar import Request, delete, get, post
 from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 from msgspec import Meta, Struct
 
 from ragstore.kit.context import current_request, record_write
-from ragstore.kit.errors import Forbidden, InvalidRequest
+from ragstore.kit.misfits import described
 from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.openapi import ERRORS
+from ragstore_gateway.api.bodies import decode_configuration
+from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.conversations.assembly import Conversations
-from ragstore_gateway.conversations.chain import ChainedEntry
 from ragstore_gateway.conversations.conversation_id import MAX_LENGTH, PATTERN, check_id
-from ragstore_gateway.conversations.repository import ConversationStep
-from ragstore_gateway.errors import AuditDamaged, ConversationNotFound, DatabaseUnavailable
-from ragstore_gateway.keys import ADMIN, READER, key_name_of, key_of, visible_bases
+from ragstore_gateway.conversations.repository import ConversationStep, ConversationSummary, Feedback
+from ragstore_gateway.errors import ConversationNotFound, DatabaseUnavailable, StepNotFound
+from ragstore_gateway.keys import READER, key_name_of, key_of
+from ragstore_gateway.settings import Settings
 
 MAX_PAGE: Final = 1000
 
-_ID_SCHEMA: Final = {"pattern": PATTERN, "min_length": 1, "max_length": MAX_LENGTH}
-_TIME: Final = re.compile(
-    r"(\d{4})(-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:)(\d{2})(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
-)
+MAX_COMMENT: Final = 4096
+WITHOUT_NUL: Final = described(r"^[^\x00]*$(?!\n)", "Must have no NUL")
+"""PostgreSQL's texts have none."""
+
+ID_SCHEMA: Final = {"pattern": PATTERN, "min_length": 1, "max_length": MAX_LENGTH}
 
 ConversationsDependency: TypeAlias = SkipValidation[NamedDependency[Conversations]]
 
-Id: TypeAlias = Annotated[str, PathParameter(description="Id of the conversation.", schema_extra=_ID_SCHEMA)]
+Id: TypeAlias = Annotated[str, PathParameter(description="Id of the conversation.", schema_extra=ID_SCHEMA)]
 Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=MAX_PAGE, description="Maximum number of items.")]
 
 
@@ -43,37 +44,67 @@ class Conversation(Struct, frozen=True, rename="camel", kw_only=True):
     steps: Annotated[list[ConversationStep], Meta(description="The steps, the oldest one first.")]
 
 
-class AuditEntry(Struct, frozen=True, rename="camel", kw_only=True):
-    """An entry of the audit ledger."""
+class ConversationList(Struct, frozen=True, omit_defaults=True):
+    """A page of conversations."""
 
-    sequence: Annotated[int, Meta(description="Number of the entry, from 1, without gaps.")]
-    id: Annotated[str, Meta(description="Id of the event; that of the step of a conversation.")]
-    created_on: Annotated[datetime, Meta(description="Time of the event.")]
-    kind: Annotated[str, Meta(description="`retrieval`, or `deletion` of a conversation.")]
-    conversation: Annotated[str, Meta(description="Id of the conversation; empty for none.")]
-    key: Annotated[str, Meta(description="Name of the caller's key; empty without keys.")]
-    request_id: Annotated[str, Meta(description="Id of the request.")]
-    assistant: Annotated[str, Meta(description="Name of the assistant; empty for none.")]
-    assistant_id: Annotated[str, Meta(description="Id of the assistant.")]
-    assistant_version: Annotated[int, Meta(description="Version of the assistant.")]
-    data: Annotated[dict[str, Any], Meta(description="The traces of a retrieval by key, or the number of `steps`.")]
-    previous_hash: Annotated[str, Meta(description="Hash of the entry before it; zeros for the first one.")]
-    hash: Annotated[str, Meta(description="SHA-256 of all other fields as JSON: sorted keys, no spaces, UTF-8.")]
-
-
-class AuditHead(Struct, frozen=True):
-    """The end of the ledger, which is stored apart from its entries."""
-
-    count: Annotated[int, Meta(description="Number of entries.")]
-    hash: Annotated[str, Meta(description="Hash of the last one.")]
-
-
-class AuditPage(Struct, frozen=True, omit_defaults=True):
-    """A page of the audit ledger."""
-
-    entries: Annotated[list[AuditEntry], Meta(description="The entries, the oldest one first.")]
-    head: Annotated[AuditHead | None, Meta(description="The end of the ledger; null if it is missing.")]
+    conversations: Annotated[list[ConversationSummary], Meta(description="The conversations, by their last steps.")]
     next: Annotated[int | None, Meta(description="`after` for the next page; absent if there is none.")] = None
+
+
+class StepFeedback(Struct, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=True):
+    """Feedback on a reply."""
+
+    request_id: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=128,
+            pattern=WITHOUT_NUL,
+            description="Id of the request of the reply: its header `X-Request-ID`.",
+        ),
+    ]
+    helpful: Annotated[bool, Meta(description="Whether the reply was helpful.")]
+    comment: Annotated[
+        str,
+        Meta(
+            max_length=MAX_COMMENT,
+            pattern=WITHOUT_NUL,
+            description="Further text. It is content, and is kept if contexts are.",
+        ),
+    ] = ""
+
+
+class StoredFeedback(Struct, frozen=True, rename="camel", kw_only=True):
+    """The feedback that is stored."""
+
+    step: Annotated[str, Meta(description="Id of the step.")]
+    helpful: Annotated[bool, Meta(description="Whether the reply was helpful.")]
+    comment_kept: Annotated[bool, Meta(description="Whether a comment is stored.")]
+
+
+@get(
+    "/conversations",
+    opt={**READER, ERRORS: (DatabaseUnavailable,)},
+    operation_id="listConversations",
+    summary="List conversations",
+    tags=["conversations"],
+)
+async def list_conversations(
+    request: Request[Any, Any, Any],
+    conversations: ConversationsDependency,
+    after: Annotated[
+        int, QueryParameter(ge=0, le=MAX_WHOLE, description="`next` of the page before; 0 for the first page.")
+    ] = 0,
+    limit: Limit = 100,
+) -> ConversationList:
+    """The conversations that have steps, by the time of the last one, newest first.
+
+    A key sees the conversations of its own requests. An admin whose key is not limited to some knowledge bases sees
+    the conversations of all keys.
+    """
+    await conversations.flush()
+    found, following = await conversations.repository.summaries(_visible_key(request), after=after, limit=limit)
+    return ConversationList(list(found), following)
 
 
 @get(
@@ -136,70 +167,37 @@ async def delete_conversation(
     record_write(f"conversations/{name}", count)
 
 
-@get(
-    "/audit",
-    opt={**ADMIN, ERRORS: (DatabaseUnavailable, AuditDamaged)},
-    operation_id="listAuditEntries",
-    summary="Read the audit ledger",
+@post(
+    "/conversations/{conversation_id:str}/feedback",
+    status_code=200,
+    opt={**READER, ERRORS: (StepNotFound, DatabaseUnavailable), **body_of(StepFeedback)},
+    operation_id="giveFeedback",
+    summary="Give feedback on a reply",
     tags=["conversations"],
 )
-async def list_audit_entries(
+async def give_feedback(
     request: Request[Any, Any, Any],
     conversations: ConversationsDependency,
-    conversation: Annotated[
-        str | None, QueryParameter(description="Id of a conversation; all if absent.", schema_extra=_ID_SCHEMA)
-    ] = None,
-    since: Annotated[
-        str | None,
-        QueryParameter(
-            description="Minimum time of the entries, such as `2026-11-22T10:00:00Z`.",
-            schema_extra={"format": "date-time"},
-        ),
-    ] = None,
-    after: Annotated[
-        int, QueryParameter(ge=0, le=MAX_WHOLE, description="Number of an entry, after which to begin.")
-    ] = 0,
-    limit: Limit = 100,
-) -> Response[AuditPage]:
-    """The retrievals of all keys, without content: ids, scores, numbers and errors.
+    settings: SkipValidation[NamedDependency[Settings]],
+    conversation_id: Id,
+) -> StoredFeedback:
+    """Store whether a reply was helpful, in place of an earlier feedback on it.
 
-    Each entry contains the hash of the entry before it. `ragstore-gateway audit verify` checks the chain. It is one
-    chain for all knowledge bases, so a key that is limited to some gets 403.
+    A key gives feedback on the steps that it can read. The feedback is shown with the step, and is an entry of the
+    audit ledger, without the comment.
     """
-    if not visible_bases(request.scope).matches_all:
-        raise Forbidden("The audit ledger has the retrievals from all knowledge bases; the key is limited to some")
-    if conversation is not None:
-        check_id(conversation, "$.conversation")
-    start = None if since is None else _time(since)
+    name = check_id(conversation_id, "$.conversation_id")
+    body = decode_configuration(StepFeedback, await request.body())
     await conversations.flush()
-    head = await conversations.ledger.head()
-    found = await conversations.ledger.read(conversation=conversation or "", since=start, after=after, limit=limit + 1)
-    page = AuditPage(
-        [_entry(each) for each in found[:limit]],
-        None if head is None else AuditHead(head.count, head.hash),
-        found[limit - 1].sequence if len(found) > limit else None,
+    current = current_request()
+    feedback = Feedback(body.request_id, body.helpful, body.comment, "" if current is None else current.request_id)
+    step = await conversations.repository.give_feedback(
+        name, _visible_key(request), feedback, caller=key_name_of(request.scope)
     )
-    return Response(page)
-
-
-def _time(text: str) -> datetime:
-    """A time of RFC 3339.
-
-    Raises:
-        InvalidRequest: it is of another form.
-    """
-    found = _TIME.fullmatch(text)
-    if found is not None:
-        year, date, minutes, second, fraction, zone = found.groups("")
-        # Python's years begin with 1, and it has no leap seconds.
-        given = f"{max(year, '0001')}{date}T{minutes}{min(second, '59')}{fraction[:7]}{zone.upper()}"
-        try:
-            return datetime.fromisoformat(given).astimezone(UTC)
-        except OverflowError:
-            return (datetime.max if year == "9999" else datetime.min).replace(tzinfo=UTC)
-        except ValueError:
-            pass
-    raise InvalidRequest.at("$.since", "Must be a time such as 2026-11-22T10:00:00Z")
+    if step is None:
+        raise StepNotFound("The conversation has no step of this request and this key")
+    record_write(f"conversations/{name}", 1)
+    return StoredFeedback(step=step, helpful=body.helpful, comment_kept=bool(body.comment) and settings.keep_contexts)
 
 
 def _visible_key(request: Request[Any, Any, Any]) -> str | None:
@@ -217,11 +215,5 @@ def _not_found() -> ConversationNotFound:
     return ConversationNotFound("There is no such conversation, or it has no steps of this key")
 
 
-def _entry(stored: ChainedEntry) -> AuditEntry:
-    try:
-        fields = msgspec.json.decode(stored.body)
-        return msgspec.convert({**fields, "hash": stored.hash}, AuditEntry)
-    except (msgspec.MsgspecError, TypeError):
-        raise AuditDamaged(
-            f"Entry {stored.sequence} cannot be read: `ragstore-gateway audit verify` shows why"
-        ) from None
+ROUTES: Final[list[HTTPRouteHandler]] = [list_conversations, get_conversation, delete_conversation, give_feedback]
+"""The routes of conversations."""

@@ -22,6 +22,13 @@ QUESTION_TASK: Final = ""
 """The task of that text among the contexts. Each task has an id that is not empty."""
 
 
+FEEDBACK_KEY: Final = "rag:feedback"
+"""Key of the feedback on a step."""
+
+COMMENT_KEY: Final = "rag:feedback:comment"
+"""Key of the comment of a feedback, and its task among the contexts: the id of a task has no colon. It is content."""
+
+
 Fate: TypeAlias = Literal[
     "context", "cut", "no_room", "ranked_away", "same_source", "duplicate", "below_min_score", "unrelated"
 ]

@@ -6,7 +6,8 @@ import { mark, plain, Stored } from "../stored";
 import { words } from "../words";
 import { AddToSet } from "./add_to_set";
 import { Beside } from "./beside";
-import { chat, type Target, type Turn } from "./chat";
+import { chat, isRecorded, type Target, type Turn } from "./chat";
+import { Feedback } from "./feedback";
 import { PassageList } from "./passage_list";
 import type { Passage } from "./passages";
 import { Reply, type Open } from "./reply";
@@ -156,8 +157,13 @@ function TurnView({ turn, isLast, open }: { turn: Turn; isLast: boolean; open: O
       {turn.failure && (
         <Problem failure={turn.failure} nextAt={turn.nextAt} {...(isLast && { retry: () => chat.retry() })} />
       )}
-      {text && state !== "running" && <Copy text={text} />}
-      {state === "done" && <AddToSet turn={turn} />}
+      {state !== "running" && (
+        <div class="row">
+          {text && <Copy text={text} />}
+          {state === "done" && <AddToSet turn={turn} />}
+          {isRecorded(turn) && <Feedback turn={turn} />}
+        </div>
+      )}
       <Passages turn={turn} isLast={isLast} open={open} />
     </article>
   );

@@ -30,7 +30,19 @@ export interface Turn {
   reason: string;
   /** Why the model ended the reply. */
   finish: string;
+  /** Id of the request; empty before the response. */
+  requestId: string;
 }
+
+/** Why there are no passages although the gateway searched, so that the conversation has a step. */
+const SEARCHED = ["no_match", "failed", "timeout"];
+
+/** Whether the conversation has a step for a reply. */
+export const isRecorded = ({ target, state, requestId, passages, reason }: Turn): boolean =>
+  target.is === "model" && state === "done" && requestId !== "" && (Boolean(passages?.length) || SEARCHED.includes(reason));
+
+/** The id of a new conversation. */
+const newConversation = (): string => `page-${Array.from(crypto.getRandomValues(new Uint8Array(16)), (each) => each.toString(16).padStart(2, "0")).join("")}`;
 
 interface Part {
   content?: string | null;
@@ -50,6 +62,8 @@ class Chat {
   turns: Turn[] = [];
   /** The question that is being written. */
   draft = "";
+  /** The id under which the gateway records the replies. */
+  conversation = newConversation();
   private controller: AbortController | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private redraw: ReturnType<typeof setTimeout> | undefined;
@@ -61,7 +75,7 @@ class Chat {
   /** Ask a question. */
   ask(question: string, target: Target): void {
     this.draft = "";
-    const turn: Turn = { question, target, text: "", state: "running", citations: [], reason: "", finish: "" };
+    const turn: Turn = { question, target, text: "", state: "running", citations: [], reason: "", finish: "", requestId: "" };
     this.turns = [...this.turns, turn];
     void this.run(turn);
   }
@@ -92,6 +106,7 @@ class Chat {
     this.stop();
     this.turns = [];
     this.draft = "";
+    this.conversation = newConversation();
     this.changed();
   }
 
@@ -144,9 +159,10 @@ class Chat {
 
   private async reply(turn: Turn, model: Stored, stop: AbortSignal): Promise<void> {
     const body = { model: raw(model), messages: this.messages(turn), stream: true };
-    const headers = { Accept: "text/event-stream, application/json", "X-RAG-Passages": "true" };
+    const headers = { Accept: "text/event-stream, application/json", "X-RAG-Passages": "true", "X-Conversation-Id": this.conversation };
     const response = await begin(PATH, body, headers, stop);
     turn.reason = response.headers.get("X-RAG-Reason") ?? "";
+    turn.requestId = response.headers.get("X-Request-ID") ?? "";
     if (!/^text\/event-stream/iu.test(response.headers.get("Content-Type") ?? "")) {
       this.take(turn, JSON.parse(await response.text()) as Chunk);
     } else if (!(await this.read(turn, response)) && !stop.aborted) {

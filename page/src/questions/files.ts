@@ -1,4 +1,5 @@
 /** Files of questions: the export of a set, and the files that the page reads. */
+import { saveFile } from "../api";
 import { word } from "../bases/calls";
 import { Failure } from "../failure";
 import { mark, plain } from "../stored";
@@ -7,11 +8,7 @@ import { say } from "./words";
 
 /** Save a set as a file of JSON. */
 export function exportSet(body: QuestionSet): void {
-  const anchor = document.createElement("a");
-  anchor.href = URL.createObjectURL(new Blob([JSON.stringify(body, null, 1)]));
-  anchor.download = `${plain(body.name)}.json`;
-  anchor.click();
-  setTimeout(() => URL.revokeObjectURL(anchor.href), 1000);
+  saveFile(new Blob([JSON.stringify(body, null, 1)]), `${plain(body.name)}.json`);
 }
 
 /** Questions with further ones; one that is the same for a set replaces the other. */

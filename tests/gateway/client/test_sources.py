@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ragstore_client import BadRequest, Conflict, NotFound
@@ -84,12 +86,31 @@ def test_the_audit_ledger_is_read_by_pages(make_gateway_client: GatewayClientFac
         ]
     )
     with LocalServer(lambda _: next(pages)) as server:
-        entries = list(make_gateway_client(server.url).iter_audit_entries(conversation="c", page_size=1))
+        found = make_gateway_client(server.url).iter_audit_entries(
+            conversation="c", kind="feedback", key="", page_size=1
+        )
+        entries = list(found)
     assert [(each.sequence, each.kind) for each in entries] == [(1, "retrieval"), (2, "retrieval")]
     assert [request.path for request in server.requests] == [
-        "/audit?conversation=c&limit=1",
-        "/audit?conversation=c&after=1&limit=1",
+        "/audit?conversation=c&kind=feedback&key=&limit=1",
+        "/audit?conversation=c&kind=feedback&key=&after=1&limit=1",
     ]
+
+
+def test_feedback_on_a_reply_is_sent_with_its_comment(make_gateway_client: GatewayClientFactory) -> None:
+    stored = {"step": "s", "helpful": False, "commentKept": True}
+    with LocalServer(lambda _: Response(body=stored)) as server:
+        found = make_gateway_client(server.url).give_feedback("c", "r", helpful=False, comment="five years")
+    assert (found.step, found.helpful, found.comment_kept) == ("s", False, True)
+    (request,) = server.requests
+    assert (request.method, request.path) == ("POST", "/conversations/c/feedback")
+    assert json.loads(request.body) == {"requestId": "r", "helpful": False, "comment": "five years"}
+
+
+def test_feedback_on_an_unknown_reply_is_not_found(client: GatewayClient) -> None:
+    with pytest.raises(NotFound) as missing:
+        client.give_feedback("absent", "r", helpful=True)
+    assert missing.value.code == "step_not_found"
 
 
 def test_the_audit_ledger_of_a_gateway_has_no_entry_of_an_unknown_conversation(client: GatewayClient) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url, text
 
+from ragstore_gateway.conversations import ledger as ledger_module
 from ragstore_gateway.conversations.chain import ChainCheck, Head
-from ragstore_gateway.conversations.ledger import Ledger, LedgerDamaged
-from ragstore_gateway.conversations.repository import ConversationRepository
+from ragstore_gateway.conversations.ledger import ALL_ENTRIES, EntryFilter, Ledger, LedgerDamaged
+from ragstore_gateway.conversations.repository import ConversationRepository, Feedback
 from ragstore_gateway.database.database import Database
 from tests.gateway.conversations.factories import CONTEXT, step
 from tests.soak.audit import WRITER
@@ -79,28 +80,64 @@ async def test_steps_and_their_entries_are_written_together_and_once(state: Stat
         },
         {"kb": "faq", "error": "timeout"},
     ]
-    assert [json.loads(each.body)["requestId"] for each in await state.ledger.read()] == ["r1", "r2", "r3"]
+    assert [json.loads(each.body)["requestId"] for each in (await state.ledger.read()).entries] == ["r1", "r2", "r3"]
     assert await state.messages() == []
 
 
 async def test_an_entry_has_the_traces_and_no_content(state: State) -> None:
     await state.repository.write([step(1)])
-    entry = (await state.ledger.read())[0]
+    entry = (await state.ledger.read()).entries[0]
     assert "rag:trace:answer" in entry.body
     assert "CANARY" not in entry.body
 
 
-async def test_entries_are_found_by_conversation_and_time(state: State) -> None:
+async def test_entries_are_found_by_their_fields(state: State) -> None:
     old = datetime.now(UTC) - timedelta(days=2)
-    await state.repository.write([step(1, created_on=old), step(2, "c-2"), step(3)])
+    quoted = 'b"o,b'
+    await state.repository.write(
+        [
+            step(1, created_on=old),
+            step(2, "c-2", key=quoted, assistant='"key":"ann","kind":'),
+            step(3, key="", assistant="Support"),
+        ]
+    )
+    await state.repository.delete("c-2", None, caller="ann", request_id="r4")
 
-    async def found(**filters: Any) -> list[int]:
-        return [each.sequence for each in await state.ledger.read(**filters)]
+    async def found(chosen: EntryFilter = ALL_ENTRIES, **page: Any) -> list[int]:
+        return [each.sequence for each in (await state.ledger.read(chosen, **page)).entries]
 
-    assert await found(conversation="c-1") == [1, 3]
-    assert await found(since=old + timedelta(seconds=1)) == [2, 3]
-    assert await found(conversation="c-1", since=old + timedelta(seconds=1)) == [3]
+    later = old + timedelta(seconds=1)
+    assert await found(EntryFilter(conversation="c-1")) == [1, 3]
+    assert await found(EntryFilter(since=later)) == [2, 3, 4]
+    assert await found(EntryFilter(until=later)) == [1]
+    assert await found(EntryFilter(conversation="c-1", since=later)) == [3]
+    assert await found(EntryFilter(kind="deletion")) == [4]
+    assert await found(EntryFilter(key="ann")) == [1, 4]
+    assert await found(EntryFilter(key=quoted)) == [2]
+    assert await found(EntryFilter(key="")) == [3]
+    assert await found(EntryFilter(assistant="support")) == [1]
+    assert await found(EntryFilter(assistant="Support", key="")) == [3]
+    assert await found(EntryFilter(assistant="%")) == []
     assert await found(after=1, limit=1) == [2]
+    assert await found(newest=True, limit=2) == [4, 3]
+    assert await found(newest=True, after=3) == [2, 1]
+
+
+@pytest.mark.parametrize("newest", [False, True])
+async def test_a_search_without_an_index_reads_a_limited_number_of_entries_for_a_page(
+    state: State, monkeypatch: pytest.MonkeyPatch, newest: bool
+) -> None:
+    monkeypatch.setattr(ledger_module, "SCANNED", 3)
+    keys = ["ann", "bob", "ann", "bob", "bob", "bob", "bob", "ann"]
+    await state.repository.write([step(number, key=key) for number, key in enumerate(keys)])
+    pages, after = [], 0
+    while True:
+        page = await state.ledger.read(EntryFilter(key="ann"), after=after, limit=10, newest=newest)
+        pages.append([each.sequence for each in page.entries])
+        if page.next is None:
+            break
+        after = page.next
+    assert pages == ([[8], [3], [1]] if newest else [[1, 3], [], [8]])
 
 
 @pytest.mark.parametrize(
@@ -188,7 +225,7 @@ async def test_two_processes_that_append_concurrently_keep_one_chain(state: Stat
     assert [each.returncode for each in writers] == [0, 0], results
     check: ChainCheck = await state.ledger.verify()
     assert (check.head.count, check.problems) == (30, [])
-    keys = [json.loads(each.body)["key"] for each in await state.ledger.read()]
+    keys = [json.loads(each.body)["key"] for each in (await state.ledger.read()).entries]
     assert len({*keys}) == 2
 
 
@@ -199,7 +236,7 @@ async def test_a_deleted_conversation_has_no_steps_and_its_entries_stay(state: S
     assert await state.repository.delete("c-1", None, caller="root", request_id="r9") == 1
     assert await state.repository.delete("c-1", None, caller="root", request_id="r9") == 0
     assert await state.repository.read("c-1", None, offset=0, limit=9) == []
-    entries = [json.loads(each.body) for each in await state.ledger.read()]
+    entries = [json.loads(each.body) for each in (await state.ledger.read()).entries]
     assert [(each["kind"], each["key"], each["conversation"]) for each in entries] == [
         ("retrieval", "ann", "c-1"),
         ("retrieval", "bob", "c-1"),
@@ -240,3 +277,69 @@ async def test_the_text_of_a_deleted_or_purged_context_is_overwritten_in_sqlites
     await sqlite_state.database.checkpoint()
     files = await asyncio.to_thread(lambda: {file.name: file.read_bytes() for file in tmp_path.iterdir()})
     assert [name for name, content in files.items() if b"CANARY" in content] == []
+
+
+async def test_conversations_are_listed_by_their_last_steps(state: State) -> None:
+    written = [step(1, "c-1"), step(2, "c-2", key="bob"), step(3, "c-3"), step(4, "c-1", key="bob", assistant="other")]
+    await state.repository.write([*written, step(5, "")])
+
+    async def found(key: str | None, after: int = 0, limit: int = 10) -> tuple[list[tuple[str, int, str]], int | None]:
+        given, following = await state.repository.summaries(key, after=after, limit=limit)
+        return [(each.conversation_id, each.steps, each.key) for each in given], following
+
+    assert await found(None) == ([("c-1", 2, "bob"), ("c-3", 1, "ann"), ("c-2", 1, "bob")], None)
+    assert await found("ann") == ([("c-3", 1, "ann"), ("c-1", 1, "ann")], None)
+    assert await found("eve") == ([], None)
+    first, after = await found(None, limit=2)
+    assert [each[0] for each in first] == ["c-1", "c-3"]
+    assert after is not None
+    assert await found(None, after) == ([("c-2", 1, "bob")], None)
+    (newest, *_), _ = await state.repository.summaries(None, after=0, limit=1)
+    assert (newest.first_step_on, newest.last_step_on) == (written[0].created_on, written[3].created_on)
+    assert newest.assistant == "other"
+
+
+async def test_feedback_is_stored_with_its_step_and_as_an_entry_without_its_comment(state: State) -> None:
+    first, again = step(1), step(1)
+    await state.repository.write([first, again, step(2)])
+
+    async def given(key: str | None, helpful: bool, comment: str = "") -> str | None:
+        feedback = Feedback("r1", helpful, comment, "r9")
+        return await state.repository.give_feedback("c-1", key, feedback, caller="ann")
+
+    assert await given("bob", True) is None
+    # The last one of two steps with the same id of a request.
+    assert await given("ann", True, f"{CONTEXT}, a comment") == again.id
+    shown = [each.data for each in await state.repository.read("c-1", None, offset=0, limit=10)]
+    assert [each.get("rag:feedback", {}).get("helpful") for each in shown] == [None, True, None]
+    assert shown[1]["rag:feedback:comment"] == f"{CONTEXT}, a comment"
+    assert shown[1]["rag:context:answer"] == CONTEXT
+    assert await given(None, False) == again.id
+    changed = (await state.repository.read("c-1", None, offset=1, limit=1))[0].data
+    assert changed["rag:feedback"]["helpful"] is False
+    assert "rag:feedback:comment" not in changed
+    entries = (await state.ledger.read(EntryFilter(kind="feedback"))).entries
+    assert [json.loads(each.body)["data"] for each in entries] == [
+        {"step": again.id, "helpful": True},
+        {"step": again.id, "helpful": False},
+    ]
+    assert "CANARY" not in "".join(each.body for each in entries)
+    assert await state.messages() == []
+
+
+async def test_without_contexts_the_comment_of_a_feedback_is_not_kept(state: State) -> None:
+    repository = ConversationRepository(state.database, state.ledger, keep_contexts=False, retention=timedelta(days=1))
+    await repository.write([step(1)])
+    await repository.give_feedback("c-1", None, Feedback("r1", True, CONTEXT, "r2"), caller="")
+    assert (await state.repository.read("c-1", None, offset=0, limit=1))[0].data["rag:feedback"]["helpful"] is True
+    async with state.database.reading() as session:
+        assert not (await session.execute(text("SELECT text FROM conversation_context"))).all()
+
+
+async def test_an_export_has_all_entries_and_then_the_head(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_module, "PAGE", 2)
+    await state.repository.write([step(number) for number in range(4)])
+    parts = [part async for part in state.ledger.export()]
+    assert [len(part) for part in parts] == [2, 2, 1]
+    assert parts[-1] == [await state.head()]
+    assert (await state.ledger.verify()).head == await state.head()

@@ -474,6 +474,9 @@ def test_the_audit_ledger_and_the_conversations_of_other_keys_are_closed_to_a_li
         absent = gateway.call("admin", method, f"/conversations/{uuid4().hex}")
         assert hidden.status_code == 404
         assert seen(hidden, conversation) == seen(absent, conversation)
-    refused = gateway.call("admin", "GET", "/audit")
-    assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
-    assert gateway.call("root", "GET", "/audit").status_code == 200
+    for method, path in (("GET", "/audit"), ("GET", "/audit/export"), ("POST", "/audit/verification")):
+        refused = gateway.call("admin", method, path, json={})
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        assert gateway.call("root", method, path, json={}).status_code == 200
+    assert conversation in gateway.call("root", "GET", "/conversations?limit=1000").text
+    assert conversation not in gateway.call("admin", "GET", "/conversations?limit=1000").text

@@ -24,6 +24,7 @@ READS: Final = {
     "retrieve",
     "searchVectorStore",
     "summarize",
+    "verifyAuditLedger",
 }
 """Operations that change nothing although their method is POST. A summary that is stored records its write itself."""
 

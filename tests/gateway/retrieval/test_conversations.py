@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from ragstore_gateway.commands.cli import main
 from tests.gateway.retrieval.conftest import Assisted, http_calls
 from tests.support.fake_upstream import Exchange
 
@@ -88,6 +92,108 @@ def test_the_audit_ledger_is_paged_and_has_its_head(assistant_gateway: Assisted)
     assert "next" not in last
 
 
+def test_the_audit_ledger_is_searched_by_its_fields_and_from_its_end(assistant_gateway: Assisted) -> None:
+    assistant_gateway.ask("support", conversation="c-fields", key="bob")
+
+    def found(query: str) -> list[dict[str, Any]]:
+        response = assistant_gateway.call("root", "GET", f"/audit?conversation=c-fields&{query}")
+        assert response.status_code == 200, response.text
+        entries: list[dict[str, Any]] = response.json()["entries"]
+        return entries
+
+    (entry,) = found("key=bob&assistant=support&kind=retrieval")
+    for query in ("key=ann", "assistant=suppor", "kind=feedback", f"until={entry['createdOn']}"):
+        assert found(query) == []
+    assistant_gateway.ask("support", conversation="c-fields", key="bob")
+    assert [each["sequence"] for each in found("order=newest")][1] == entry["sequence"]
+    assert found(f"order=newest&after={entry['sequence'] + 1}") == [entry]
+
+
+def test_the_audit_ledger_is_verified_also_with_a_head_of_elsewhere(assistant_gateway: Assisted) -> None:
+    def verified(body: dict[str, str]) -> dict[str, Any]:
+        response = assistant_gateway.call("root", "POST", "/audit/verification", json=body)
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.json()
+        return found
+
+    assistant_gateway.ask("support")
+    first = verified({})
+    assert (first["intact"], first["problems"]) == (True, [])
+    assistant_gateway.ask("support")
+    second = verified({"head": first["head"]})
+    assert second["intact"]
+    assert second["entries"] == first["entries"] + 1
+    rewritten = verified({"head": f"{first['entries']}:{'0' * 64}"})
+    assert not rewritten["intact"]
+    assert [each["sequence"] for each in rewritten["problems"]] == [first["entries"]]
+    assert assistant_gateway.call("ann", "POST", "/audit/verification", json={}).status_code == 403
+    wrong: list[object] = [{"head": "7"}, {"head": first["head"] + "\n"}, {"heads": ""}, []]
+    for body in wrong:
+        assert assistant_gateway.call("root", "POST", "/audit/verification", json=body).status_code == 400
+
+
+def test_an_exported_ledger_is_verified_by_the_command(assistant_gateway: Assisted, tmp_path: Path) -> None:
+    assistant_gateway.ask("support", conversation="c-export")
+    assert assistant_gateway.call("ann", "GET", "/audit/export").status_code == 403
+    response = assistant_gateway.call("root", "GET", "/audit/export")
+    assert response.status_code == 200
+    file = tmp_path / "audit.jsonl"
+    file.write_bytes(response.content)
+    command = ["audit", "verify", "--file", str(file), "--json"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.output)["intact"] is True
+    assert json.loads(file.read_text().splitlines()[-1]) == {"head": json.loads(result.output)["head"]}
+    assert "c-export" in file.read_text()
+    assert "CANARY" not in file.read_text()
+
+
+def test_a_key_lists_its_own_conversations_and_an_admin_all(assistant_gateway: Assisted) -> None:
+    for key, conversation in (("ann", "c-list-1"), ("bob", "c-list-2"), ("ann", "c-list-1")):
+        assistant_gateway.ask("support", conversation=conversation, key=key)
+
+    def listed(key: str) -> dict[str, int]:
+        found = assistant_gateway.call(key, "GET", "/conversations?limit=1000").json()["conversations"]
+        return {each["conversationId"]: each["steps"] for each in found if each["conversationId"].startswith("c-list")}
+
+    assert listed("ann") == {"c-list-1": 2}
+    assert listed("bob") == {"c-list-2": 1}
+    assert list(listed("root")) == ["c-list-1", "c-list-2"]
+    page = assistant_gateway.call("root", "GET", "/conversations?limit=1").json()
+    assert [each["conversationId"] for each in page["conversations"]] == ["c-list-1"]
+    page = assistant_gateway.call("root", "GET", f"/conversations?limit=1&after={page['next']}").json()
+    assert [each["conversationId"] for each in page["conversations"]] == ["c-list-2"]
+
+
+def test_a_caller_says_whether_its_reply_was_helpful(assistant_gateway: Assisted) -> None:
+    reply = assistant_gateway.ask("support", conversation="c-helpful", key="ann")
+    path = "/conversations/c-helpful/feedback"
+    body = {"requestId": reply.headers["X-Request-ID"], "helpful": False, "comment": "CANARY-COMMENT"}
+    assert assistant_gateway.call("bob", "POST", path, json=body).status_code == 404
+    response = assistant_gateway.call("ann", "POST", path, json=body)
+    assert response.status_code == 200, response.text
+    assert (response.json()["helpful"], response.json()["commentKept"]) == (False, True)
+    data = assistant_gateway.data("c-helpful")
+    assert data["rag:feedback"]["helpful"] is False
+    assert data["rag:feedback:comment"] == "CANARY-COMMENT"
+    response = assistant_gateway.call("root", "GET", "/audit?conversation=c-helpful&kind=feedback")
+    (entry,) = response.json()["entries"]
+    assert (entry["key"], entry["assistant"]) == ("ann", "support")
+    (step,) = assistant_gateway.call("ann", "GET", "/conversations/c-helpful").json()["steps"]
+    assert entry["data"] == {"step": step["id"], "helpful": False}
+    assert "CANARY" not in response.text
+    assert "CANARY-COMMENT" not in assistant_gateway.served.log.read_text()
+    unknown = {**body, "requestId": "absent"}
+    assert assistant_gateway.call("ann", "POST", path, json=unknown).json()["code"] == "step_not_found"
+    for wrong in (
+        {"helpful": True},
+        {**body, "helpful": 1},
+        {**body, "comment": "x" * 4097},
+        {**body, "comment": "\0"},
+    ):
+        assert assistant_gateway.call("ann", "POST", path, json=wrong).status_code == 400
+
+
 @pytest.mark.parametrize(
     ("since", "is_found"),
     [
@@ -113,6 +219,11 @@ def test_any_time_of_rfc_3339_is_accepted(assistant_gateway: Assisted, since: st
         "limit=1001",
         "after=-1",
         "conversation=a%20b",
+        "until=yesterday",
+        "order=random",
+        "kind=other",
+        f"key={'k' * 129}",
+        f"assistant={'a' * 129}",
     ],
 )
 def test_wrong_parameters_of_the_ledger_are_400(assistant_gateway: Assisted, query: str) -> None:

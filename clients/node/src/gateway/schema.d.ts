@@ -56,9 +56,77 @@ export interface paths {
          * @description The retrievals of all keys, without content: ids, scores, numbers and errors.
          *
          *     Each entry contains the hash of the entry before it. `ragstore-gateway audit verify` checks the chain. It is one
-         *     chain for all knowledge bases, so a key that is limited to some gets 403.
+         *     chain for all knowledge bases, so a key that is limited to some gets 403. With `kind`, `key` or `assistant`, a page
+         *     may have fewer entries than its limit, also none, while `next` is present: 10,000 entries are searched for a page.
          */
         get: operations["listAuditEntries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export the audit ledger
+         * @description All entries as JSON, one a line, and the end of the ledger, for `ragstore-gateway audit verify --file`.
+         *
+         *     An entry that is not JSON ends the response before its end.
+         */
+        get: operations["exportAuditLedger"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/audit/verification": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Verify the audit ledger
+         * @description Check that no entry of the ledger was changed, inserted, moved or removed, as `ragstore-gateway audit verify`.
+         *
+         *     All entries are read. One verification runs at a time, and takes at most 300 s.
+         */
+        post: operations["verifyAuditLedger"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/conversations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List conversations
+         * @description The conversations that have steps, by the time of the last one, newest first.
+         *
+         *     A key sees the conversations of its own requests. An admin whose key is not limited to some knowledge bases sees
+         *     the conversations of all keys.
+         */
+        get: operations["listConversations"];
         put?: never;
         post?: never;
         delete?: never;
@@ -92,6 +160,29 @@ export interface paths {
          *     is an entry, too.
          */
         delete: operations["deleteConversation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/conversations/{conversation_id}/feedback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give feedback on a reply
+         * @description Store whether a reply was helpful, in place of an earlier feedback on it.
+         *
+         *     A key gives feedback on the steps that it can read. The feedback is shown with the step, and is an entry of the
+         *     audit ledger, without the comment.
+         */
+        post: operations["giveFeedback"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -1729,7 +1820,7 @@ export interface components {
             id: string;
             /** @description Time of the event. */
             createdOn: string;
-            /** @description `retrieval`, or `deletion` of a conversation. */
+            /** @description `retrieval`, `deletion` of a conversation, or `feedback` on a step. */
             kind: string;
             /** @description Id of the conversation; empty for none. */
             conversation: string;
@@ -1743,7 +1834,7 @@ export interface components {
             assistantId: string;
             /** @description Version of the assistant. */
             assistantVersion: number;
-            /** @description The traces of a retrieval by key, or the number of `steps`. */
+            /** @description The traces of a retrieval, the number of deleted `steps`, or `step` and `helpful`. */
             data: Record<string, unknown>;
             /** @description Hash of the entry before it; zeros for the first one. */
             previousHash: string;
@@ -1765,7 +1856,7 @@ export interface components {
          * @description A page of the audit ledger.
          */
         AuditPage: {
-            /** @description The entries, the oldest one first. */
+            /** @description The entries, in the order of the request. */
             entries: components["schemas"]["AuditEntry"][];
             /** @description The end of the ledger; null if it is missing. */
             head: components["schemas"]["AuditHead"] | null;
@@ -1774,6 +1865,30 @@ export interface components {
              * @default null
              */
             next?: number | null;
+        };
+        /**
+         * AuditProblem
+         * @description Why the ledger is not intact.
+         */
+        AuditProblem: {
+            /** @description Number of the entry. */
+            sequence: number;
+            /** @description The problem, without content. */
+            message: string;
+        };
+        /**
+         * AuditVerification
+         * @description The result of a verification.
+         */
+        AuditVerification: {
+            /** @description Whether no entry was changed, inserted, moved or removed. */
+            intact: boolean;
+            /** @description Number of entries. */
+            entries: number;
+            /** @description The end of the ledger, `COUNT:HASH`, to be recorded elsewhere. */
+            head: string;
+            /** @description The first 20 problems. */
+            problems: components["schemas"]["AuditProblem"][];
         };
         /**
          * BatchOutcome
@@ -1813,6 +1928,19 @@ export interface components {
             steps: components["schemas"]["ConversationStep"][];
         };
         /**
+         * ConversationList
+         * @description A page of conversations.
+         */
+        ConversationList: {
+            /** @description The conversations, by their last steps. */
+            conversations: components["schemas"]["ConversationSummary"][];
+            /**
+             * @description `after` for the next page; absent if there is none.
+             * @default null
+             */
+            next?: number | null;
+        };
+        /**
          * ConversationStep
          * @description A step of a conversation: one request, and what was retrieved for it.
          */
@@ -1829,8 +1957,26 @@ export interface components {
             assistant: string;
             /** @description Version of the assistant. */
             assistantVersion: number;
-            /** @description The traces by key: `rag:trace:TASK` lists the searches of knowledge bases, `rag:httpcall:trace:TASK` has the HTTP call, and `rag:context:TASK` is the text that was added to the system message, if contexts are kept. */
+            /** @description The traces by key: `rag:trace:TASK` lists the searches of knowledge bases, `rag:httpcall:trace:TASK` has the HTTP call, `rag:feedback` has the feedback on the reply, and `rag:context:TASK` is the text that was added to the system message, if contexts are kept. */
             data: Record<string, unknown>;
+        };
+        /**
+         * ConversationSummary
+         * @description A conversation in a list.
+         */
+        ConversationSummary: {
+            /** @description Id of the conversation. */
+            conversationId: string;
+            /** @description Number of its steps that the key may see. */
+            steps: number;
+            /** @description Time of the first one. */
+            firstStepOn: string;
+            /** @description Time of the last one. */
+            lastStepOn: string;
+            /** @description Name of the key of the last one; empty without keys. */
+            key: string;
+            /** @description Name of the assistant of the last one. */
+            assistant: string;
         };
         /**
          * CutoffFigures
@@ -2612,7 +2758,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "engine_missing" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_not_found" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "version_conflict";
+        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "engine_missing" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_not_found" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "step_not_found" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "too_many_verifications" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "verification_timeout" | "version_conflict";
         /**
          * QuestionOutcome
          * @description The outcome of a question in a run.
@@ -3060,6 +3206,18 @@ export interface components {
             role: "admin" | "reader" | "writer";
             /** @description Patterns of the collections that exist for it; all when absent. */
             collections?: string[];
+        };
+        /**
+         * StoredFeedback
+         * @description The feedback that is stored.
+         */
+        StoredFeedback: {
+            /** @description Id of the step. */
+            step: string;
+            /** @description Whether the reply was helpful. */
+            helpful: boolean;
+            /** @description Whether a comment is stored. */
+            commentKept: boolean;
         };
         /**
          * StoredFiles
@@ -3966,7 +4124,17 @@ export interface operations {
                 conversation?: string | null;
                 /** @description Minimum time of the entries, such as `2026-11-22T10:00:00Z`. */
                 since?: string | null;
-                /** @description Number of an entry, after which to begin. */
+                /** @description The time before which the entries are. */
+                until?: string | null;
+                /** @description Kind of the entries; all if absent. */
+                kind?: "retrieval" | "deletion" | "feedback" | null;
+                /** @description Name of the caller's key; empty for callers without one. */
+                key?: string | null;
+                /** @description Name of the assistant; all if absent or empty. */
+                assistant?: string | null;
+                /** @description The entries that come first. */
+                order?: "oldest" | "newest";
+                /** @description Number of an entry, after which to begin, in this order; 0 for the first. */
                 after?: number;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -3984,6 +4152,103 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    exportAuditLedger: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Stream Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": unknown;
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    verifyAuditLedger: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /**
+                     * @description An earlier end of the ledger, `COUNT:HASH`, which was recorded elsewhere; empty for none.
+                     * @default
+                     */
+                    head?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditVerification"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            408: components["responses"]["Problem408"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+            504: components["responses"]["Problem504"];
+        };
+    };
+    listConversations: {
+        parameters: {
+            query?: {
+                /** @description `next` of the page before; 0 for the first page. */
+                after?: number;
+                /** @description Maximum number of items. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationList"];
                 };
             };
             400: components["responses"]["Problem400"];
@@ -4052,6 +4317,53 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    giveFeedback: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the conversation. */
+                conversation_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description Id of the request of the reply: its header `X-Request-ID`. */
+                    requestId: string;
+                    /** @description Whether the reply was helpful. */
+                    helpful: boolean;
+                    /**
+                     * @description Further text. It is content, and is kept if contexts are.
+                     * @default
+                     */
+                    comment?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredFeedback"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];

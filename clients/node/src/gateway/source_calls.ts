@@ -7,7 +7,17 @@ import { type NewContent, openDocument } from "./contents.js";
 import { idOf, itemsOf, queryOf, segment, withoutBody } from "./core.js";
 import { IngestCalls } from "./ingest_calls.js";
 import { untilEnded } from "./runs.js";
-import type { AcceptedRun, AuditEntry, AuditOptions, ConfigurationLike, IterOptions, SourceFile, SourceRun } from "./types.js";
+import type {
+  AcceptedRun,
+  AuditEntry,
+  AuditOptions,
+  ConfigurationLike,
+  FeedbackOptions,
+  IterOptions,
+  SourceFile,
+  SourceRun,
+  StoredFeedback,
+} from "./types.js";
 
 /** How a run is waited for. */
 export interface RunOptions {
@@ -15,7 +25,7 @@ export interface RunOptions {
   onProgress?: ((run: SourceRun) => void) | undefined;
 }
 
-/** The calls of a client that run sources, upload their files, and read the audit ledger. */
+/** The calls of a client that run sources, upload their files, read the audit ledger, and give feedback. */
 export class SourceCalls extends IngestCalls {
   /**
    * Run a source, and wait until the run has ended. Its `status` is `completed` if the whole source was read.
@@ -165,7 +175,15 @@ export class SourceCalls extends IngestCalls {
 
   /** Iterate over the audit ledger, the oldest entry first. */
   async *iterAuditEntries(options?: AuditOptions & IterOptions & CallOptions): AsyncGenerator<AuditEntry, void, undefined> {
-    const names = { conversation: true, since: true, pageSize: true } as const;
+    const names = {
+      conversation: true,
+      since: true,
+      until: true,
+      kind: true,
+      key: true,
+      assistant: true,
+      pageSize: true,
+    } as const;
     const { call, own } = parseOptions<AuditOptions & IterOptions>("iterAuditEntries", options, names);
     const { pageSize: limit = 200, ...selected } = own;
     let after: number | undefined;
@@ -175,6 +193,26 @@ export class SourceCalls extends IngestCalls {
       yield* page.entries;
       after = page.next ?? undefined;
     } while (after !== undefined);
+  }
+
+  /**
+   * Store whether a reply was helpful, in place of an earlier feedback on it.
+   *
+   * `conversation` is its id, which the chat has named, and `requestId` the header `X-Request-ID` of the reply.
+   */
+  async giveFeedback(
+    conversation: string,
+    requestId: string,
+    helpful: boolean,
+    options?: FeedbackOptions & CallOptions,
+  ): Promise<StoredFeedback> {
+    const { call, own } = parseOptions<FeedbackOptions>("giveFeedback", options, { comment: true });
+    const params = { path: { conversation_id: segment("the id of a conversation", conversation) } };
+    const body = { requestId, helpful, comment: own.comment ?? "" };
+    return await this.core.send(
+      (api, init) => api.POST("/conversations/{conversation_id}/feedback", { ...init, params, body }),
+      call,
+    );
   }
 }
 

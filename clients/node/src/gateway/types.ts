@@ -27,6 +27,7 @@ export type SetQuestion = Schemas["SetQuestion"];
 export type Source = Schemas["Source"];
 export type SourceFile = Schemas["SourceFile"];
 export type SourceRun = Schemas["SourceRun"];
+export type StoredFeedback = Schemas["StoredFeedback"];
 export type Task = Schemas["Task"];
 export type VersionList = Schemas["VersionList"];
 
@@ -129,4 +130,18 @@ export interface AuditOptions {
   conversation?: string | undefined;
   /** An ISO 8601 time; entries from then on. */
   since?: string | undefined;
+  /** An ISO 8601 time; entries before it. */
+  until?: string | undefined;
+  /** The kind of the entries; all by default. */
+  kind?: "retrieval" | "deletion" | "feedback" | undefined;
+  /** Name of the caller's key, empty for callers without one; all by default. */
+  key?: string | undefined;
+  /** Name of the assistant; all by default. */
+  assistant?: string | undefined;
+}
+
+/** Feedback on a reply. */
+export interface FeedbackOptions {
+  /** Further text, which the gateway keeps if it keeps contexts. */
+  comment?: string | undefined;
 }

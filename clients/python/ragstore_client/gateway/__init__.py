@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         AuditEntry,
         SourceFile,
         SourceRun,
+        StoredFeedback,
     )
     from ragstore_client.gateway._sync.client import GatewayClient
     from ragstore_client.gateway._sync.configurations import Configurations
@@ -150,6 +151,7 @@ _LAZY = {
         "AuditEntry",
         "SourceFile",
         "SourceRun",
+        "StoredFeedback",
     ),
     "ragstore_client.gateway._sync.client": ("GatewayClient",),
     "ragstore_client.gateway._sync.configurations": ("Configurations",),
@@ -204,6 +206,7 @@ __all__ = [
     "SourceRun",
     "SourceSettings",
     "Stored",
+    "StoredFeedback",
     "Task",
     "TaskParameters",
     "TextDocument",

@@ -1,10 +1,11 @@
-"""Calls of sources and of the audit ledger, as values; see `_calls`."""
+"""Calls of sources, of the audit ledger and of feedback, as values; see `_calls`."""
 
 from __future__ import annotations
 
 from uuid import uuid4
 
 from ragstore_client._call import Call, path_segment, query_params
+from ragstore_client._json import encode
 from ragstore_client._responses import json_decoder
 from ragstore_client.gateway import _sources as models
 from ragstore_client.gateway._calls import BASES
@@ -67,11 +68,35 @@ def delete_file(base: str, source: str, name: str) -> Call[bool]:
 
 
 def list_audit_entries(
-    *, conversation: str, since: str, after: int | None, limit: int | None
+    *,
+    conversation: str,
+    since: str,
+    until: str,
+    kind: str,
+    key: str | None,
+    assistant: str,
+    after: int | None,
+    limit: int | None,
 ) -> Call[models.AuditPage]:
     """`GET /audit`."""
-    params = query_params(conversation=conversation or None, since=since or None, after=after, limit=limit)
+    params = query_params(
+        conversation=conversation or None,
+        since=since or None,
+        until=until or None,
+        kind=kind or None,
+        key=key,
+        assistant=assistant or None,
+        after=after,
+        limit=limit,
+    )
     return Call("GET", "/audit", json_decoder(models.AuditPage), params=params)
+
+
+def give_feedback(conversation: str, request_id: str, *, helpful: bool, comment: str) -> Call[models.StoredFeedback]:
+    """`POST /conversations/{conversation}/feedback`."""
+    body = encode({"requestId": request_id, "helpful": helpful, "comment": comment})
+    path = f"/conversations/{path_segment(conversation)}/feedback"
+    return Call("POST", path, json_decoder(models.StoredFeedback), body=body)
 
 
 def _source(base: str, source: str) -> str:

@@ -113,11 +113,11 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Attributes:
         sequence: number of the entry, from 1, without gaps.
-        kind: `retrieval`, or `deletion` of a conversation.
+        kind: `retrieval`, `deletion` of a conversation, or `feedback` on a step.
         conversation: id of the conversation; empty for none.
         key: name of the caller's key; empty without keys.
         assistant: name of the assistant; empty for none.
-        data: the traces of a retrieval by key, or the number of `steps`.
+        data: the traces of a retrieval by key, the number of deleted `steps`, or `step` and `helpful`.
         previous_hash: hash of the entry before it; zeros for the first one.
         hash: SHA-256 of all other fields.
     """
@@ -146,3 +146,17 @@ class AuditPage(msgspec.Struct, frozen=True):
 
     entries: list[AuditEntry]
     next: int | None = None
+
+
+class StoredFeedback(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Feedback on a reply, as it is stored.
+
+    Attributes:
+        step: id of the step of the conversation.
+        helpful: whether the reply was helpful.
+        comment_kept: whether the comment is stored, too.
+    """
+
+    step: str
+    helpful: bool
+    comment_kept: bool = False

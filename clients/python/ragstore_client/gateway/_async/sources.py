@@ -210,6 +210,10 @@ class SourceCalls(CallSender):
         *,
         conversation: str = "",
         since: str = "",
+        until: str = "",
+        kind: str = "",
+        key: str | None = None,
+        assistant: str = "",
         page_size: int = 200,
         **options: Unpack[CallOptions],
     ) -> AsyncIterator[models.AuditEntry]:
@@ -218,6 +222,10 @@ class SourceCalls(CallSender):
         Args:
             conversation: id of a conversation; all when empty.
             since: an ISO 8601 time; entries from then on.
+            until: an ISO 8601 time; entries before it.
+            kind: `retrieval`, `deletion` or `feedback`; all when empty.
+            key: name of the caller's key, empty for callers without one; None for all.
+            assistant: name of the assistant; all when empty.
             page_size: number of entries per request.
             **options: see `CallOptions`.
 
@@ -226,13 +234,47 @@ class SourceCalls(CallSender):
         """
         after: int | None = None
         while True:
-            call = calls.list_audit_entries(conversation=conversation, since=since, after=after, limit=page_size)
+            call = calls.list_audit_entries(
+                conversation=conversation,
+                since=since,
+                until=until,
+                kind=kind,
+                key=key,
+                assistant=assistant,
+                after=after,
+                limit=page_size,
+            )
             page = await self._send(call, options)
             for entry in page.entries:
                 yield entry
             if page.next is None:
                 return
             after = page.next
+
+    async def give_feedback(
+        self,
+        conversation: str,
+        reply_request_id: str,
+        *,
+        helpful: bool,
+        comment: str = "",
+        **options: Unpack[CallOptions],
+    ) -> models.StoredFeedback:
+        """Store whether a reply was helpful, in place of an earlier feedback on it.
+
+        Args:
+            conversation: id of the conversation, which the chat has named.
+            reply_request_id: the header `X-Request-ID` of the reply.
+            helpful: whether the reply was helpful.
+            comment: further text, which the gateway keeps if it keeps contexts.
+            **options: see `CallOptions`.
+
+        Raises:
+            NotFound: the conversation has no step of this request and of this key.
+        """
+        return await self._send(
+            calls.give_feedback(conversation, reply_request_id, helpful=helpful, comment=comment), options
+        )
 
 
 def _content_of(file: Content) -> bytes:
