@@ -224,7 +224,7 @@ hostile: $(VENV)/dev.stamp ## run hostile callers against a service under a memo
 
 $(LITELLM_VENV)/litellm.stamp: requirements/litellm.txt | $(BIN)/python
 	$(PYTHON) -m venv --clear $(LITELLM_VENV)
-	$(LITELLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements/litellm.txt
+	$(LITELLM_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements/litellm.txt
 	@touch $@
 
 .PHONY: litellm

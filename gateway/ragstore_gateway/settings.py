@@ -150,6 +150,9 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         rag_timeout_seconds: time limit of retrieval, embedding included.
         rag_debug: whether responses of `rag/` models show which passages were used. It shows ids and metadata.
         rag_annotations: whether responses of `rag/` models contain OpenAI's annotations of cited sources.
+        rag_annotation_order: the order of the annotations of a chat completion: `position`, or `number`, by the number
+            of the passage, with an annotation for each uncited number below the largest cited one. Open WebUI needs
+            `number`: it takes the position of an annotation for the number.
         rag_list_sources: whether replies of `rag/` models end with a list of the sources that they cite, for clients
             that ignore annotations. An assistant may choose otherwise.
         public_url: address of the gateway in links to passages; the address that the caller uses by default.
@@ -251,6 +254,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     rag_timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] = 6.0
     rag_debug: bool = False
     rag_annotations: bool = True
+    rag_annotation_order: Literal["position", "number"] = "position"
     rag_list_sources: bool = False
     public_url: str = ""
     chat_max_body_bytes: Count = 32 * 1024 * 1024

@@ -1,4 +1,4 @@
-"""A real LiteLLM proxy as the upstream of a gateway.
+"""A real LiteLLM proxy as the upstream of a gateway, and as its caller.
 
 `make litellm` installs it, in an environment of its own, and runs this; the other tests do without its 576 MB.
 """
@@ -11,16 +11,17 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
 import openai
 import pytest
 from openai import OpenAI
+from openai.types.chat import ChatCompletionMessageParam
 
 from tests.gateway.chat.conftest import EXAMPLE, ingest
 from tests.gateway.chat.test_rag import QUESTION
-from tests.support.gateways import start_gateway
+from tests.support.gateways import FAST_MODEL, start_gateway
 from tests.support.servers import Served, free_port, running, start_process
 
 REPLY: Final = "Hybrid search [1]. Faster filters [2]."
@@ -61,16 +62,94 @@ def start_litellm(folder: Path, config: str = CONFIG) -> Served:
     raise RuntimeError("LiteLLM's proxy did not start")
 
 
+class Pair(NamedTuple):
+    """A gateway and a proxy, each of which calls the other.
+
+    Attributes:
+        gateway: base URL of the gateway, whose upstream is the proxy.
+        proxy: base URL of the proxy, whose models `front` and `front-embedding` are the gateway's.
+    """
+
+    gateway: str
+    proxy: str
+
+
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
-    """OpenAI's client of a gateway in front of the proxy."""
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A gateway in front of the proxy and behind it."""
     folder = tmp_path_factory.mktemp("litellm")
-    with running(start_litellm(folder)) as litellm:
+    port = free_port()
+    ours = f"api_key: sk-caller, api_base: 'http://127.0.0.1:{port}/v1'"
+    config = f"""{CONFIG}
+  - model_name: front
+    litellm_params: {{model: openai/rag/phi3-en, {ours}}}
+  - model_name: front-embedding
+    litellm_params: {{model: openai/{FAST_MODEL}, {ours}}}
+"""
+    with running(start_litellm(folder, config)) as litellm:
         environ = {"LITELLM_BASE": litellm.url, "RAGSTORE_GATEWAY_UPSTREAM_KEY": KEY, "RAG_DEBUG_MODE": "true"}
-        with running(start_gateway(folder, environ)) as served:
+        with running(start_gateway(folder, environ, port=port)) as served:
             ingest(served.url, "memory", EXAMPLE)
-            with OpenAI(base_url=served.url + "/v1", api_key="sk-caller", max_retries=0) as sdk:
-                yield sdk
+            yield Pair(served.url + "/v1", litellm.url + "/v1")
+
+
+@pytest.fixture(scope="module")
+def client(pair: Pair) -> Iterator[OpenAI]:
+    """OpenAI's client of the gateway."""
+    with OpenAI(base_url=pair.gateway, api_key="sk-caller", max_retries=0) as sdk:
+        yield sdk
+
+
+@pytest.fixture(scope="module")
+def proxied(pair: Pair) -> Iterator[OpenAI]:
+    """OpenAI's client of the proxy, which calls the gateway."""
+    with OpenAI(base_url=pair.proxy, api_key=KEY, max_retries=0) as sdk:
+        yield sdk
+
+
+def test_the_proxy_in_front_passes_a_chat_with_citations(proxied: OpenAI) -> None:
+    found = proxied.chat.completions.create(model="front", messages=[{"role": "user", "content": QUESTION}])
+    message = found.choices[0].message
+    assert message.content == REPLY
+    assert [one.url_citation.url for one in message.annotations or []] == [meta["url"] for _, _, meta in EXAMPLE]
+
+
+def test_the_proxy_in_front_passes_a_stream_with_citations(proxied: OpenAI) -> None:
+    messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": QUESTION}]
+    deltas = [
+        chunk.choices[0].delta
+        for chunk in proxied.chat.completions.create(model="front", messages=messages, stream=True)
+        if chunk.choices
+    ]
+    assert "".join(delta.content or "" for delta in deltas) == REPLY
+    assert sum(len((delta.model_extra or {}).get("annotations") or []) for delta in deltas) == 2
+
+
+def test_the_proxy_in_front_passes_embeddings(proxied: OpenAI, client: OpenAI) -> None:
+    text = "The boiler is serviced every October."
+    through = proxied.embeddings.create(model="front-embedding", input=text, encoding_format="float")
+    direct = client.embeddings.create(model=FAST_MODEL, input=text, encoding_format="float")
+    assert through.data[0].embedding == direct.data[0].embedding
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_proxy_in_front_passes_a_response_with_citations(proxied: OpenAI, stream: bool) -> None:
+    if stream:
+        events = list(proxied.responses.create(model="front", input=QUESTION, stream=True))
+        assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == REPLY
+        [found] = [event.response for event in events if event.type == "response.completed"]
+    else:
+        found = proxied.responses.create(model="front", input=QUESTION)
+    assert found.output_text == REPLY
+    annotations = [
+        annotation
+        for item in found.output
+        if item.type == "message"
+        for content in item.content
+        if content.type == "output_text"
+        for annotation in content.annotations
+    ]
+    assert [one.url for one in annotations if one.type == "url_citation"] == [meta["url"] for _, _, meta in EXAMPLE]
 
 
 def test_a_rag_chat_is_answered_with_citations(client: OpenAI) -> None:
@@ -110,17 +189,18 @@ def test_other_paths_of_the_proxy_are_reached(client: OpenAI) -> None:
     assert response.json()["data"]
 
 
-_PG_VECTOR: Final = """
+_VECTOR_STORES: Final = """
 import json, sys, litellm
-base, store = sys.argv[1:]
-own = {"custom_llm_provider": "pg_vector", "api_base": base, "api_key": "sk-x"}
+provider, base, store = sys.argv[1:]
+own = {"custom_llm_provider": provider, "api_base": base, "api_key": "sk-x"}
 found = litellm.vector_stores.search(vector_store_id=store, query="When is the boiler serviced?", **own)
 created = litellm.vector_stores.create(name="made by LiteLLM", **own)
 print(json.dumps([found, created]))
 """
 
 
-def test_the_provider_pg_vector_searches_and_creates_vector_stores(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("provider", "path"), [("pg_vector", ""), ("openai", "/v1")])
+def test_the_library_searches_and_creates_vector_stores(tmp_path: Path, provider: str, path: str) -> None:
     command = Path(os.environ.get("LITELLM", ".venv-litellm/bin/litellm")).absolute()
     text = "The boiler is serviced every October."
     with (
@@ -131,7 +211,7 @@ def test_the_provider_pg_vector_searches_and_creates_vector_stores(tmp_path: Pat
         file = sdk.files.create(file=("a.txt", text.encode()), purpose="assistants")
         sdk.vector_stores.files.create_and_poll(file.id, vector_store_id=store.id, poll_interval_ms=100)
         run = subprocess.run(
-            [str(command.parent / "python"), "-c", _PG_VECTOR, served.url, store.id],
+            [str(command.parent / "python"), "-c", _VECTOR_STORES, provider, served.url + path, store.id],
             env={**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
             cwd=tmp_path,
             capture_output=True,

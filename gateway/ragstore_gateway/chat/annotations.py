@@ -46,13 +46,37 @@ def annotations_of(
         if citation.listed:
             continue
         for cited in citation.passages:
+            yield _annotation(passages[key_of(cited)], citation.marker_start, citation.marker_end)
+
+
+def annotations_by_number(
+    citations: Iterable[Citation], passages: Mapping[tuple[int, str | None, str], PromptPassage]
+) -> Iterator[Annotation]:
+    """The annotations of a message, so that the n-th different source is the passage with the number n.
+
+    An uncited number below the largest cited one has an annotation of no characters: without it, a client that counts
+    the sources would show a wrong one for each larger number.
+
+    Args:
+        citations: its citations, as for `annotations_of`.
+        passages: the passages in the prompt, by `key_of`.
+    """
+    spans: dict[int, list[Annotation]] = {}
+    for citation in citations:
+        for cited in () if citation.listed else citation.passages:
             passage = passages[key_of(cited)]
-            yield Annotation(
-                UrlCitation(
-                    passage.url or passage.title,
-                    passage.title,
-                    start_index=citation.marker_start,
-                    end_index=citation.marker_end,
-                    passage_id=passage.id,
-                )
+            spans.setdefault(passage.number, []).append(
+                _annotation(passage, citation.marker_start, citation.marker_end)
             )
+    largest = max(spans, default=0)
+    best = {each.number: each for each in passages.values() if not each.is_further and each.number < largest}
+    for number in sorted({*spans, *best}):
+        yield from spans[number] if number in spans else [_annotation(best[number], 0, 0)]
+
+
+def _annotation(passage: PromptPassage, start: int, end: int) -> Annotation:
+    return Annotation(
+        UrlCitation(
+            passage.url or passage.title, passage.title, start_index=start, end_index=end, passage_id=passage.id
+        )
+    )

@@ -75,6 +75,7 @@ class _Shown(TypedDict):
     """The parts of retrieval that a response shows."""
 
     annotate: bool
+    by_number: bool
     debug: dict[str, object] | None
     list_sources: bool
     show_passages: bool
@@ -348,6 +349,7 @@ class RagCall(Call):
         settings = self.chat.settings
         return {
             "annotate": settings.rag_annotations,
+            "by_number": settings.rag_annotation_order == "number",
             "debug": added.debug if settings.rag_debug else None,
             "list_sources": added.list_sources and not self._is_json_requested,
             "show_passages": requests_passages(scope["headers"]),

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from ragstore_client.context import Citation, CitationReport, CitationStream, ContextPassage, report_of
-from ragstore_gateway.chat.annotations import Annotation, annotations_of, key_of
+from ragstore_gateway.chat.annotations import Annotation, annotations_by_number, annotations_of, key_of
 from ragstore_gateway.chat.prompt_passage import PromptPassage
 from ragstore_gateway.chat.source_list import source_list
 
@@ -32,9 +32,11 @@ class ResponseCitations:
 
     Args:
         passages: the passages in the prompt.
+        by_number: whether annotations are in the order of their numbers, without gaps.
     """
 
-    def __init__(self, passages: Sequence[PromptPassage]) -> None:
+    def __init__(self, passages: Sequence[PromptPassage], *, by_number: bool = False) -> None:
+        self._order = annotations_by_number if by_number else annotations_of
         # A number that several passages share cites the best one.
         self._passages = sorted(passages, key=lambda passage: passage.is_further)
         self._by_number = {passage.number: passage for passage in passages if not passage.is_further}
@@ -70,7 +72,7 @@ class ResponseCitations:
 
     def annotations(self, citations: Iterable[Citation]) -> list[Annotation]:
         """The annotations of citations, as far as the response may have more."""
-        found = list(islice(annotations_of(citations, self._by_id), self._annotations_left))
+        found = list(islice(self._order(citations, self._by_id), self._annotations_left))
         self._annotations_left -= len(found)
         return found
 

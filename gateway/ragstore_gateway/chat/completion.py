@@ -83,6 +83,7 @@ def completed(
     *,
     annotate: bool,
     debug: dict[str, object] | None,
+    by_number: bool = False,
     list_sources: bool = False,
     show_passages: bool = False,
 ) -> Generator[None, None, bytes]:
@@ -93,6 +94,7 @@ def completed(
         model: the requested name, as JSON.
         passages: the passages in the prompt.
         annotate: whether to annotate the messages.
+        by_number: whether the annotations are in the order of their numbers; see `annotations_by_number`.
         list_sources: whether to end the messages with a list of the sources that they cite.
         show_passages: whether to add the passages.
         debug: details of retrieval to add; None for none.
@@ -103,7 +105,7 @@ def completed(
     yield
     content = renamed(content, model)
     yield
-    found = ResponseCitations(passages)
+    found = ResponseCitations(passages, by_number=by_number)
     checked: list[tuple[Raw, list[str]]] = []
     try:
         fields = _FIELDS.decode(content)

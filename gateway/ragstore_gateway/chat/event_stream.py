@@ -50,6 +50,7 @@ class EventStream:
         model: the requested name, as JSON.
         passages: the passages in the prompt.
         annotate: whether to add a delta with annotations.
+        by_number: whether the annotations are in the order of their numbers; see `annotations_by_number`.
         list_sources: whether to add a delta with a list of the cited sources.
         show_passages: whether the last delta has the passages.
         debug: details of retrieval, sent as a comment before everything else; None for none.
@@ -65,11 +66,13 @@ class EventStream:
         *,
         annotate: bool,
         debug: dict[str, object] | None,
+        by_number: bool = False,
         list_sources: bool = False,
         show_passages: bool = False,
     ) -> None:
         self._model = model
-        self._choices = ResponseCitations(passages) if passages or show_passages else None
+        citations = ResponseCitations(passages, by_number=by_number)
+        self._choices = citations if passages or show_passages else None
         self._annotate = annotate
         self._list_sources = list_sources
         self._has_passages = bool(passages)

@@ -23,6 +23,7 @@ from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.openai_vector_stores.attribute_filters import parse_filter
 from ragstore_gateway.openai_vector_stores.properties import check_not_expired
 from ragstore_gateway.openai_vector_stores.schemas import (
+    MAX_PAIRS,
     TextContent,
     VectorStoreSearch,
     VectorStoreSearchPage,
@@ -34,7 +35,6 @@ from ragstore_gateway.retrieval.retriever import BaseQuery, KnowledgeRetriever
 
 PLACE: Final = ("page_number", "page_end", "section_heading")
 """Metadata of a passage that a result has as attributes, unless its file has attributes of these names."""
-
 DEFAULT_RESULTS: Final = 10
 MAX_IDS: Final = 2000
 """Maximum number of documents in the filter of one search. More are searched with several."""
@@ -141,16 +141,24 @@ class StoreSearch:
                     file_id=document_id if link is None else link.file_id,
                     filename=str(passage.metadata.get("document_name", "")) if link is None else link.filename,
                     score=passage.relevance,
-                    attributes={**_place(passage), **(metadata if link is None else link.attributes)},
+                    attributes=_attributes(passage, metadata if link is None else link.attributes),
                     content=[TextContent(passage.text)],
                 )
             )
         return results
 
 
-def _place(passage: Passage) -> dict[str, MetadataValue]:
-    """The page and the heading of a passage, as far as they are known."""
-    return {name: passage.metadata[name] for name in PLACE if passage.metadata.get(name)}
+def _attributes(passage: Passage, own: Mapping[str, MetadataValue]) -> dict[str, MetadataValue]:
+    """The attributes of a result, at most 16, as in OpenAI's API.
+
+    Args:
+        own: the attributes of the file. None is left out: the page and the heading take the room that is left.
+    """
+    attributes = dict(own)
+    for name in PLACE:
+        if len(attributes) < MAX_PAIRS and passage.metadata.get(name):
+            attributes.setdefault(name, passage.metadata[name])
+    return attributes
 
 
 def _matching(

@@ -1,7 +1,8 @@
 """Citations as the users of chat clients see them: links in the text, or sources beside it.
 
 LangChain, Haystack and the AI SDK ignore annotations, so the gateway lists the cited sources at the end of the reply
-(`RAGSTORE_GATEWAY_RAG_LIST_SOURCES`). Open WebUI shows the annotations of a stream.
+(`RAGSTORE_GATEWAY_RAG_LIST_SOURCES`). Open WebUI shows the annotations of a stream, and takes `[2]` for the second
+(`RAGSTORE_GATEWAY_RAG_ANNOTATION_ORDER`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def listing_gateway(
         "RAGSTORE_URL": chat_gateway.url,
         "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url,
         "RAGSTORE_GATEWAY_RAG_LIST_SOURCES": "true",
+        "RAGSTORE_GATEWAY_RAG_ANNOTATION_ORDER": "number",
     }
     with running(start_gateway(tmp_path_factory.mktemp("listing"), environ)) as served:
         yield served
@@ -103,10 +105,11 @@ def test_the_ai_sdk_shows_the_sources(listing_gateway: Served) -> None:
 
 
 def open_webui_sources(lines: Iterator[str]) -> list[dict[str, str]]:
-    """The sources that Open WebUI 0.11 shows beside the reply of a stream, by the rule of its middleware.
+    """The sources that Open WebUI 0.12.4 shows beside the reply of a stream, by the rules of its code.
 
     Of each event it reads the first choice. Each annotation of its delta that has the type `url_citation` and a member
     of this name is a source: its `url`, and its `title` or else the URL.
+    A source that repeats is shown once. `[2]` in the reply is the second source that is shown.
     """
     sources: list[dict[str, str]] = []
     for line in lines:
@@ -116,7 +119,9 @@ def open_webui_sources(lines: Iterator[str]) -> list[dict[str, str]]:
         for annotation in choices[0].get("delta", {}).get("annotations") or [] if choices else []:
             if annotation.get("type") == "url_citation" and "url_citation" in annotation:
                 cited = annotation["url_citation"]
-                sources.append({"url": cited.get("url", ""), "name": cited.get("title", cited.get("url", ""))})
+                source = {"url": cited.get("url", ""), "name": cited.get("title", cited.get("url", ""))}
+                if source not in sources:
+                    sources.append(source)
     return sources
 
 
@@ -125,3 +130,26 @@ def test_open_webui_shows_the_sources_of_a_stream(listing_gateway: Served) -> No
     body = {"model": "rag/m", "stream": True, "messages": [{"role": "user", "content": QUESTION}]}
     with httpx.stream("POST", f"{listing_gateway.url}/v1/chat/completions", json=body, timeout=30) as response:
         assert open_webui_sources(response.iter_lines()) == [{"url": URL, "name": URL}]
+
+
+@pytest.mark.parametrize("pieces", [("Late [2], ", "early [1], late [2]."), ("Only ", "[2].")])
+def test_open_webui_finds_the_source_of_each_number(
+    listing_gateway: Served, upstream: FakeUpstream, pieces: tuple[str, str]
+) -> None:
+    upstream.on("m", stream_of(*pieces))
+    body = {"model": "rag/m", "stream": True, "messages": [{"role": "user", "content": QUESTION}]}
+    own = {"X-RAG-Passages": "true"}
+    with httpx.stream(
+        "POST", f"{listing_gateway.url}/v1/chat/completions", json=body, headers=own, timeout=30
+    ) as response:
+        lines = list(response.iter_lines())
+    upstream.off("m")
+    urls = {
+        passage["number"]: passage["url"]
+        for line in lines
+        if line.startswith("data: {")
+        for choice in json.loads(line.removeprefix("data: ")).get("choices") or []
+        for passage in choice["delta"].get("passages") or []
+    }
+    assert len(urls) >= 2
+    assert [source["url"] for source in open_webui_sources(iter(lines))] == [urls[1], urls[2]]

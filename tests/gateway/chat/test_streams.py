@@ -385,3 +385,28 @@ def test_a_stream_without_passages_shows_an_empty_list_of_them() -> None:
     text = stream.feed(delta("Yes [1].") + delta(None, finish="stop") + DONE)
     assert b'"passages":[]' in text
     assert b"invented" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See [2] and [1][2].", [("a", 12, 15), ("b", 4, 7), ("b", 15, 18)]),
+        ("Only [3].", [("a", 0, 0), ("b", 0, 0), ("c", 5, 8)]),
+        ("Only [1].", [("a", 5, 8)]),
+        ("None [9].", []),
+    ],
+)
+def test_annotations_by_number_have_no_gap_below_the_largest_cited_number(
+    text: str, expected: list[tuple[str, int, int]]
+) -> None:
+    further = structs.replace(PASSAGES[0], id="further", title="a, page 2", is_further=True)
+    passages = [*PASSAGES, further, structs.replace(PASSAGES[0], id="c", number=3, title="c")]
+    stream = rewriter(passages, by_number=True).feed(delta(text) + delta(None, finish="stop") + DONE)
+    content = json.dumps(completion(text)).encode()
+    plain = run_whole(completed(content, Raw(b'"m"'), passages, annotate=True, debug=None, by_number=True))
+    message = json.loads(plain)["choices"][0]["message"]
+    streamed = [annotation for each in deltas(stream) for annotation in each.get("annotations", [])]
+    assert streamed == message.get("annotations", [])
+    cited = [each["url_citation"] for each in streamed]
+    found = [(each["title"], each["start_index"], each["end_index"]) for each in cited]
+    assert [each for each in found if each[0] != "a, page 2"] == expected

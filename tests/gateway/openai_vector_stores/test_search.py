@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import httpx
 import openai
@@ -13,6 +14,7 @@ from openai.types import VectorStore
 from tests.gateway.openai_vector_stores.conftest import BOILER, KEYS, RENT, Handbook, attach, upload
 
 QUESTION = "When is the boiler serviced?"
+MANUAL: Final = Path(__file__).resolve().parents[1] / "extraction/files/manual.pdf"
 
 
 def names(sdk: OpenAI, handbook: Handbook, filters: Any) -> list[str]:
@@ -207,3 +209,16 @@ def test_a_result_has_the_heading_of_its_passage_unless_its_file_has_one(sdk: Op
         )
     found = {each.filename: each.attributes for each in sdk.vector_stores.search(store.id, query=QUESTION)}
     assert found == {"heat.md": {"section_heading": "Heating"}, "own.md": {"section_heading": "mine"}}
+
+
+@pytest.mark.parametrize(("own", "places"), [(15, ["page_number"]), (16, [])])
+def test_a_result_has_at_most_16_attributes_and_all_of_its_file(
+    sdk: OpenAI, store: VectorStore, own: int, places: list[str]
+) -> None:
+    attributes: dict[str, str | float | bool] = {f"key-{index}": index for index in range(own)}
+    attach(sdk, store.id, "manual.pdf", MANUAL.read_bytes(), **attributes)
+    found = sdk.vector_stores.search(store.id, query=QUESTION).data
+    assert found
+    for each in found:
+        assert each.attributes is not None
+        assert list(each.attributes) == [*attributes, *places]
