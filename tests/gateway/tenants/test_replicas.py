@@ -85,6 +85,11 @@ def tenants(
     postgres.drop_database(url)
 
 
+def ingest(client: httpx.Client, path: str, name: str, content: bytes) -> httpx.Response:
+    """Send a document."""
+    return client.post(path, params={"documentName": name}, content=content, headers={"Content-Type": "text/plain"})
+
+
 def test_bases_and_documents_of_a_tenant_are_limited_over_both_gateways(tenants: TenantGateways) -> None:
     with tenants.client(0, "acme") as first, tenants.client(1, "acme-2") as second:
         assert first.post("/ragstore/rags", json={"name": "tea"}).status_code == 201
@@ -95,13 +100,13 @@ def test_bases_and_documents_of_a_tenant_are_limited_over_both_gateways(tenants:
         assert refused.json()["detail"].startswith("The tenant 'acme' may have at most 2 knowledge bases (maxBases)")
 
         store = created.json()["id"]
-        path = f"/ragstore/rags/{store}/documents"
-        assert second.post(path, files={"file": ("a.txt", b"a" * 60)}).status_code == 202
-        too_large = first.post(path, files={"file": ("b.txt", b"b" * 60)})
+        path = f"/ragstore/rags/{store}/ingest"
+        assert ingest(second, path, "a.txt", b"a" * 60).status_code == 202
+        too_large = ingest(first, path, "b.txt", b"b" * 60)
         assert (too_large.status_code, too_large.json()["code"]) == (403, "tenant_bytes_exceeded")
         # The base belongs to the tenant, whoever writes to it.
         with tenants.client(0, "free") as free:
-            assert free.post(path, files={"file": ("b.txt", b"b" * 60)}).json()["code"] == "tenant_bytes_exceeded"
+            assert ingest(free, path, "b.txt", b"b" * 60).json()["code"] == "tenant_bytes_exceeded"
             assert free.post("/ragstore/rags", json={"name": "milk"}).status_code == 201
 
         def files(text: bytes) -> dict[str, object]:
@@ -119,7 +124,7 @@ def test_bases_and_documents_of_a_tenant_are_limited_over_both_gateways(tenants:
         again = first.post("/ragstore/rags", json={"name": "milk-2"})
         assert again.status_code == 201
         base = again.headers["Location"].partition("?")[0]
-        assert first.post(f"{base}/documents", files={"file": ("b.txt", b"b" * 90)}).status_code == 202
+        assert ingest(first, f"{base}/ingest", "b.txt", b"b" * 90).status_code == 202
 
 
 def test_the_requests_of_a_minute_are_limited_over_both_gateways_and_both_keys(tenants: TenantGateways) -> None:
@@ -164,14 +169,22 @@ async def test_the_tokens_of_a_day_are_limited_over_both_gateways(
 
 def test_clients_raise_typed_errors(tenants: TenantGateways) -> None:
     url = tenants.gateways[0].url
-    with GatewayClient(url, api_key=tenants.keys["acme"]) as client:
-        with pytest.raises(Forbidden) as caught:
-            for number in range(3):
-                client.bases.create({"name": f"typed-{number}"})
-        assert caught.value.code == "tenant_bases_exceeded"
-    with GatewayClient(url, api_key=tenants.keys["busy"], max_retries=0) as client:
-        with pytest.raises(TooManyRequests) as limited:
-            for _ in range(12):
-                client.bases.list()
-        assert limited.value.code == "tenant_requests_exceeded"
-        assert limited.value.retry_after is not None
+
+    def create_many(client: GatewayClient) -> None:
+        for number in range(3):
+            client.bases.create({"name": f"typed-{number}"})
+
+    def list_often(client: GatewayClient) -> None:
+        for _ in range(12):
+            client.bases.page()
+
+    with (
+        GatewayClient(url, api_key=tenants.keys["acme"]) as client,
+        pytest.raises(Forbidden) as caught,
+    ):
+        create_many(client)
+    assert caught.value.code == "tenant_bases_exceeded"
+    with GatewayClient(url, api_key=tenants.keys["busy"], retries=0) as client, pytest.raises(TooManyRequests) as busy:
+        list_often(client)
+    assert busy.value.code == "tenant_requests_exceeded"
+    assert 0 < (busy.value.retry_after or 0) <= 60
