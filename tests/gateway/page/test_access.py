@@ -174,7 +174,7 @@ def test_a_key_has_a_tenant_of_the_gateway_and_another_one_of_chroma(tmp_path: P
     assert scopes["store"] == {"role": "writer", "tenant": "chroma-acme"}
     listed = CliRunner().invoke(main, ["keys", "list", "--file", str(file)]).output.splitlines()
     assert [each for each in listed[0].split("  ") if "TENANT" in each] == ["TENANT", "STORE TENANT"]
-    assert ("acme" in listed[1]) and ("chroma-acme" in listed[1])
+    assert "chroma-acme" in listed[1]
     refused = CliRunner().invoke(main, ["keys", "new", "x", "--role", "admin", "--tenant", "a b", "--file", str(file)])
     assert refused.exit_code == 1
     refused = CliRunner().invoke(

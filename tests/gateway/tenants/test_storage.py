@@ -153,6 +153,6 @@ async def test_the_metrics_have_usage_and_limits_of_each_tenant(gateways: list[G
     await TenantUsage(gateway.database, LimitsByTenant(LIMITS)).measure()
 
     def value(limit: str) -> tuple[float, float]:
-        return tuple(each.labels("acme", limit)._value.get() for each in (USAGE, LIMIT))  # type: ignore[return-value]
+        return tuple(each.labels("acme", limit)._value.get() for each in (USAGE, LIMIT))
 
     assert [value(limit) for limit in LIMITS["acme"]] == [(1, 3), (1, 4), (60, 100)]
