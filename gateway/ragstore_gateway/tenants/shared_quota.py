@@ -30,7 +30,7 @@ OFFLINE_SECONDS: Final = 5.0
 """How long a process counts by itself after the database was not available."""
 
 REFUSED_SECONDS: Final = 1.0
-"""How long a refusal is repeated without a look at the database."""
+"""How long a rejection is repeated without a look at the database."""
 
 _log = structlog.get_logger(__name__)
 
@@ -71,7 +71,7 @@ TOKENS: Final = Rate(
 
 @dataclass
 class _Share:
-    """What a process has of a tenant's limit in one period.
+    """The part of a tenant's limit that a process has in one period.
 
     Attributes:
         available: what it may still use; negative after a request that used more than it had estimated.
@@ -89,7 +89,7 @@ class _Share:
 
     @property
     def debt(self) -> int:
-        """What was used, and is not in the database."""
+        """The usage that is not in the database."""
         return max(0, -self.available) + self.unrecorded
 
 

@@ -104,7 +104,7 @@ def test_bases_and_documents_of_a_tenant_are_limited_over_both_gateways(tenants:
         assert ingest(second, path, "a.txt", b"a" * 60).status_code == 202
         too_large = ingest(first, path, "b.txt", b"b" * 60)
         assert (too_large.status_code, too_large.json()["code"]) == (403, "tenant_bytes_exceeded")
-        # The base belongs to the tenant, whoever writes to it.
+        # The base belongs to the tenant, also when the key of a request does not.
         with tenants.client(0, "free") as free:
             assert ingest(free, path, "b.txt", b"b" * 60).json()["code"] == "tenant_bytes_exceeded"
             assert free.post("/ragstore/rags", json={"name": "milk"}).status_code == 201
@@ -143,7 +143,7 @@ def test_the_requests_of_a_minute_are_limited_over_both_gateways_and_both_keys(t
     with tenants.client(0, "free") as free:
         assert [free.get("/v1/vector_stores").status_code for _ in range(6)] == [200] * 6
     counted = [
-        tenants.metric(index, 'ragstore_gateway_tenant_refusals_total{limit="requestsPerMinute",tenant="busy"}')
+        tenants.metric(index, 'ragstore_gateway_tenant_rejections_total{limit="requestsPerMinute",tenant="busy"}')
         for index in range(2)
     ]
     assert sum(each or 0 for each in counted) >= len(refused)
