@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -29,20 +28,38 @@ _SIZE = sa.case((_PENDING.c.bytes > DocumentRow.bytes, _PENDING.c.bytes), else_=
 """The size of a document. While a further content waits, it is the larger size of both."""
 
 
-def tenant_documents(*columns: Any) -> sa.Select[Any]:
-    """A query of documents that belong to tenants.
+async def tenant_documents(session: AsyncSession, tenant: str = "") -> dict[str, tuple[int, int]]:
+    """The number of documents of each tenant, and their size together in bytes. Tenants without documents are absent.
 
     A base that is marked as deleted has its documents until it is removed permanently.
 
     Args:
-        columns: further columns, before the number of documents and their size in bytes.
+        session: a transaction.
+        tenant: one tenant; all when empty.
     """
-    return (
-        sa.select(*columns, sa.func.count(), sa.func.coalesce(sa.func.sum(_SIZE), 0))
-        .select_from(DocumentRow)
-        .join(ConfigurationRow, ConfigurationRow.id == DocumentRow.base_id)
-        .outerjoin(_PENDING, _PENDING.c.document_id == DocumentRow.id)
+    of_tenant = ConfigurationRow.tenant == tenant if tenant else ConfigurationRow.tenant != ""
+    in_base = ConfigurationRow.id == DocumentRow.base_id
+    # An index has these columns. A join with the contents that wait would read each row of a document.
+    stored = (
+        sa.select(ConfigurationRow.tenant, sa.func.count(), sa.func.sum(DocumentRow.bytes))
+        .join(DocumentRow, in_base)
+        .where(of_tenant)
+        .group_by(ConfigurationRow.tenant)
     )
+    growing = (
+        sa.select(ConfigurationRow.tenant, sa.literal(0), sa.func.sum(_PENDING.c.bytes - DocumentRow.bytes))
+        .select_from(_PENDING)
+        .join(DocumentRow, DocumentRow.id == _PENDING.c.document_id)
+        .join(ConfigurationRow, in_base)
+        .where(of_tenant, _PENDING.c.bytes > DocumentRow.bytes)
+        .group_by(ConfigurationRow.tenant)
+    )
+    found: dict[str, tuple[int, int]] = {}
+    # One statement: a publication between two of them would count neither the content that waits nor the published one.
+    for name, count, size in await session.execute(sa.union_all(stored, growing)):
+        documents, bytes_before = found.get(name, (0, 0))
+        found[name] = documents + count, bytes_before + int(size)
+    return found
 
 
 @dataclass
@@ -112,11 +129,11 @@ class TenantStorage:
         if limits.max_documents is None and limits.max_bytes is None:
             return StorageRoom(tenant, NO_LIMITS)
         await lock_name(session, f"tenant documents {tenant}")
-        documents, size = (await session.execute(tenant_documents().where(ConfigurationRow.tenant == tenant))).one()
+        documents, size = (await tenant_documents(session, tenant)).get(tenant, (0, 0))
         known = (
             sa.select(DocumentRow.name, _SIZE)
             .outerjoin(_PENDING, _PENDING.c.document_id == DocumentRow.id)
             .where(DocumentRow.base_id == base_id, DocumentRow.name.in_(set(names)))
         )
         sizes = {name: int(each) for name, each in await session.execute(known)}
-        return StorageRoom(tenant, limits, documents, int(size), sizes)
+        return StorageRoom(tenant, limits, documents, size, sizes)

@@ -37,6 +37,7 @@ class TenantUsage:
     def __init__(self, database: Database, limits: LimitsByTenant) -> None:
         self._database = database
         self._limits = limits
+        self._measured: set[str] = set(limits.named)
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -61,7 +62,9 @@ class TenantUsage:
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        for tenant, used in (await self._used()).items():
+        usage = await self._used()
+        self._measured.update(usage)
+        for tenant, used in usage.items():
             for limit, value in used.items():
                 USAGE.labels(tenant, limit).set(value)
             for limit, maximum in msgspec.to_builtins(self._limits.of(tenant)).items():
@@ -76,16 +79,16 @@ class TenantUsage:
             .where(tenant != "", ConfigurationRow.kind == "rags", ConfigurationRow.deleted.is_(False))
             .group_by(tenant)
         )
-        documents = tenant_documents(tenant).where(tenant != "").group_by(tenant)
         none = {"maxBases": 0, "maxDocuments": 0, "maxBytes": 0, **{rate.name: 0 for rate in _RATES.values()}}
         used: defaultdict[str, dict[str, int]] = defaultdict(none.copy)
-        for name in self._limits.named:
+        for name in self._measured:
+            # A tenant whose last base was removed uses nothing.
             used[name] = none.copy()
         async with self._database.reading() as session:
             for name, count in await session.execute(bases):
                 used[name]["maxBases"] = count
-            for name, count, size in await session.execute(documents):
-                used[name] |= {"maxDocuments": count, "maxBytes": int(size)}
+            for name, (count, size) in (await tenant_documents(session)).items():
+                used[name] |= {"maxDocuments": count, "maxBytes": size}
             for row in await session.scalars(sa.select(TenantUsageRow)):
                 rate = _RATES[row.kind]
                 used[row.tenant][rate.name] = row.used if row.period == int(time() // rate.seconds) else 0

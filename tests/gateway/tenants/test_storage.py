@@ -150,9 +150,17 @@ async def test_the_metrics_have_usage_and_limits_of_each_tenant(gateways: list[G
     gateway = gateways[0]
     base = await gateway.create("tea")
     await gateway.accept(base, "a", 60)
-    await TenantUsage(gateway.database, LimitsByTenant(LIMITS)).measure()
+    usage = TenantUsage(gateway.database, LimitsByTenant(LIMITS))
+    await usage.measure()
 
     def value(limit: str) -> tuple[float, float]:
         return tuple(each.labels("acme", limit)._value.get() for each in (USAGE, LIMIT))
 
     assert [value(limit) for limit in LIMITS["acme"]] == [(1, 3), (1, 4), (60, 100)]
+    # A tenant that the settings do not name has no limits, and is measured until it uses nothing any more.
+    other = await gateway.create("other", "other")
+    await usage.measure()
+    assert USAGE.labels("other", "maxBases")._value.get() == 1
+    await gateway.bases.delete(other.id)
+    await usage.measure()
+    assert USAGE.labels("other", "maxBases")._value.get() == 0
