@@ -97,7 +97,7 @@ def key_commands(
             raise click.ClickException(str(error)) from None
         titles = [_role_of(other).upper().replace("_", " ") for other in others]
         heads = [
-            _parameter(each, name, format_).upper().replace("_", " ")
+            name.upper() if _parameter(each, name, format_) == name else f"{each.service} {name}".upper()
             for each in (format_, *others)
             for name in _fields(each)
         ]
