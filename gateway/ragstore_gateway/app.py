@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,6 +55,7 @@ from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSo
 from ragstore_gateway.secrets.vault import VaultSource
 from ragstore_gateway.settings import PREFIX, Settings, variable
 from ragstore_gateway.store.store import Store
+from ragstore_gateway.tenants.requests import TenantRequestsMiddleware
 from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.routes import WEB_ROUTES
 from ragstore_gateway.web.stored_sources import StoredSources
@@ -171,7 +172,14 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
     extractor = Extractor.from_settings(settings)
     workload = Workload.IN_MEMORY if settings.ingestion_workers else Workload.ALL
     knowledge = KnowledgeServices(settings, store, embeddings, extractor, workload)
-    chat = Chat(settings, knowledge.retrieval.plain_models, knowledge.retrieval.models, keys)
+    tenants = knowledge.tenants
+    chat = Chat(
+        settings,
+        knowledge.retrieval.plain_models,
+        knowledge.retrieval.models,
+        keys,
+        tenants.tokens if tenants.limits else None,
+    )
     mcp = create_mcp(settings, chat, knowledge.knowledge_bases, knowledge.ingestion, knowledge.retrieval.retriever)
     web = Web(settings, chat, extractor, embeddings.default)
     responses = StoredResponses(
@@ -211,9 +219,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         settings,
         GATEWAY_KEYS.roles,
         keys=keys,
-        middleware=[HiddenBasesMiddleware(knowledge.knowledge_bases, knowledge.question_sets)]
-        if keys is not None
-        else [],
+        middleware=_key_middleware(knowledge) if keys is not None else [],
         tracing=traced(),
         lifespan=[
             store.running,
@@ -231,6 +237,13 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
         plugins=[openapi.RecordedStructs()],
         openapi_config=openapi.config(),
     )
+
+
+def _key_middleware(knowledge: KnowledgeServices) -> list[Callable[[ASGIApp], ASGIApp]]:
+    """The middleware for requests with keys, after authentication."""
+    hidden = HiddenBasesMiddleware(knowledge.knowledge_bases, knowledge.question_sets)
+    tenants = knowledge.tenants
+    return [TenantRequestsMiddleware(tenants.requests), hidden] if tenants.limits else [hidden]
 
 
 def create_app(settings: Settings, stopping: threading.Event | None = None) -> ASGIApp:

@@ -26,6 +26,7 @@ from ragstore_gateway.configurations.routes import (
     QUESTION_SETS,
     ConfigurationRoutes,
 )
+from ragstore_gateway.configurations.tenant_bases import TenantBases
 from ragstore_gateway.configurations.validate import (
     AssistantValidator,
     KnowledgeBaseValidator,
@@ -64,6 +65,8 @@ from ragstore_gateway.sources.runs import Runs
 from ragstore_gateway.sources.upload_kind import upload_kind
 from ragstore_gateway.sources.web_kind import SourceFetching
 from ragstore_gateway.store.store import Store
+from ragstore_gateway.tenants.assembly import Tenants
+from ragstore_gateway.tenants.limits import LimitsByTenant
 from ragstore_gateway.web.assembly import fetch_rules, url_check
 
 
@@ -119,6 +122,7 @@ class KnowledgeServices:
 
     Attributes:
         database: the gateway's state.
+        tenants: the limits of tenants.
         question_sets: the question sets of knowledge bases.
         engines: opens collections of engines.
         ingestion: ingests documents.
@@ -153,6 +157,8 @@ class KnowledgeServices:
         )
         self.assistants = Configurations(self.database, "assistants", Assistant)
         self.question_sets = QuestionSets(self.database, self.knowledge_bases)
+        self.tenants = Tenants(LimitsByTenant(settings.tenants), self.database)
+        self.knowledge_bases.add_listener(TenantBases(self.tenants.limits))
         self._store_check = StoreCheck(self.database, store) if settings.check_store else None
         self.ingestion = Ingestion(
             settings,
@@ -281,6 +287,7 @@ class KnowledgeServices:
         """
         async with (
             self.database.running(),
+            self.tenants.running(),
             self._defaults.running(),
             self.engines.running(),
             self._store_check.running() if self._store_check is not None else nullcontext(),

@@ -19,12 +19,17 @@ Role: TypeAlias = Literal["reader", "writer", "admin"]
 """A reader chats and searches, a writer also ingests, an admin also configures."""
 
 
+TENANT_LENGTH: Final = 64
+TENANT_PATTERN: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{TENANT_LENGTH - 1}}}$(?!\n)"
+
+
 class GatewayScope(KeyScope, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """The scope of a key in the gateway.
 
     Attributes:
         role: what it may do.
         bases: patterns such as `team_*`; only knowledge bases with matching names exist for the key. All when None.
+        tenant: label of the keys of one tenant, whose limits they share; none when empty.
     """
 
     role: Role
@@ -37,6 +42,14 @@ class GatewayScope(KeyScope, frozen=True, kw_only=True, omit_defaults=True, forb
             extra={"metavar": "PATTERN"},
         ),
     ] = None
+    tenant: Annotated[
+        str,
+        Meta(
+            pattern=TENANT_PATTERN,
+            description="Tenant whose limits it shares with other keys.",
+            extra={"metavar": "NAME"},
+        ),
+    ] = ""
 
 
 GatewayKey: TypeAlias = Key[GatewayScope]
@@ -72,6 +85,16 @@ def key_name_of(scope: Scope) -> str:
     """
     key = key_of(scope)
     return "" if key is None else key.name
+
+
+def tenant_of(scope: Scope) -> str:
+    """The tenant of a request; empty for none.
+
+    Args:
+        scope: the request.
+    """
+    key = key_of(scope)
+    return "" if key is None or key.scope is None else key.scope.tenant
 
 
 def visible_bases(scope: Scope) -> NamePatterns:

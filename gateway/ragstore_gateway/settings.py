@@ -160,6 +160,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         chat_tokens_per_minute: tokens a minute for each key, or for all callers without keys; 0 means no limit.
         chat_max_streams: maximum number of concurrent streams of each key, or of all callers without keys; 0 means no
             limit.
+        tenants: the limits of tenants, as a JSON object; a tenant is a label of keys. See
+            [tenants](tenants.md).
         http_call_hosts: the hosts that the `httpCalls` of assistants may call, as `host` or `host:port`, separated by
             commas. They may be in the inner network.
         allow_hosts: hosts of the inner network whose pages may be fetched, as `host` or `host:port`, separated by
@@ -260,6 +262,7 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
     chat_max_body_bytes: Count = 32 * 1024 * 1024
     chat_tokens_per_minute: Annotated[int, Meta(ge=0)] = 0
     chat_max_streams: Annotated[int, Meta(ge=0)] = 0
+    tenants: dict[str, dict[str, int]] = {}
     http_call_hosts: str = ""
     allow_hosts: str = ""
     fetch_ports: str = "80,443"

@@ -9,12 +9,14 @@ has the port is stopped before, as the page says.
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import re
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -58,6 +60,7 @@ class Reader:
         self._names: dict[str, object] = {}
         self._served: dict[str, subprocess.Popen[bytes]] = {}
         self._printed = ""
+        stack.callback(self._forget)
         like_a_clone(folder)
 
     def read(self, block: Block) -> None:
@@ -132,6 +135,16 @@ class Reader:
         with contextlib.redirect_stdout(printed):
             exec(compile(self._here(block.code), block.place, "exec"), self._names)
         self._printed = printed.getvalue()
+
+    def _forget(self) -> None:
+        """Close the clients that a page's example leaves open until the interpreter ends.
+
+        Otherwise their sockets are found in a later test, which fails.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            self._names.clear()
+            gc.collect()
 
     def _node(self, block: Block) -> None:
         build()

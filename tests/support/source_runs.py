@@ -69,10 +69,12 @@ class Site:
 
     Args:
         max_waiting: maximum number of ingestions that have not ended.
+        max_documents: maximum number of documents of the tenant of the base; None for no limit.
     """
 
-    def __init__(self, database: Database, max_waiting: int = 1000) -> None:
-        settings = Settings(ingestion_max_waiting=max_waiting)
+    def __init__(self, database: Database, max_waiting: int = 1000, max_documents: int | None = None) -> None:
+        tenants = {} if max_documents is None else {"tea": {"maxDocuments": max_documents}}
+        settings = Settings(ingestion_max_waiting=max_waiting, tenants=tenants)
         connections = Connections()
         embeddings = Embeddings(create_secrets(settings, connections), connections, EmbeddingLimits(1, 1.0, 0))
         stores = Engines(embeddings.secrets, AsyncClient("http://127.0.0.1:1"))
@@ -105,7 +107,7 @@ class Site:
 
     async def claim(self) -> SourceRunRow:
         """Begin a run that a test executes itself."""
-        self.base_id = self.base_id or (await self.bases.create(BODY)).id
+        self.base_id = self.base_id or (await self.bases.create(BODY, tenant="tea")).id
         run = await self.runs.claim(self.base_id, 1, "docs", MANUAL)
         assert run is not None
         self.run_id = run.id

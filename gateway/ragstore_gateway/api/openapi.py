@@ -173,7 +173,10 @@ def _schemas(app: Litestar) -> JsonSchema:
         {
             kind.code
             for kind in error_classes(
-                "ragstore.filters.grammar", "ragstore_gateway.errors", "ragstore_gateway.fetching.errors"
+                "ragstore.filters.grammar",
+                "ragstore_gateway.errors",
+                "ragstore_gateway.fetching.errors",
+                "ragstore_gateway.tenants.errors",
             )
             if not kind.abstract
         }

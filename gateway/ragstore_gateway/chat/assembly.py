@@ -15,6 +15,7 @@ from ragstore_gateway.chat.request_cost import RequestCost
 from ragstore_gateway.chat.upstream import CONNECT_SECONDS, Upstream
 from ragstore_gateway.keys import GatewayScope
 from ragstore_gateway.settings import Settings
+from ragstore_gateway.tenants.shared_quota import SharedQuota, TenantRate
 
 MARGIN_SECONDS: Final = 5.0
 """Time beyond all limits of a call. With it, each limit ends its own step before the whole request is ended."""
@@ -27,6 +28,7 @@ class Chat:
         plain: makes `rag/` models that are no assistants.
         assistants: named models with retrieval; none when None.
         keys: the keys in force; None without keys.
+        tenant_tokens: the tokens of the day of all tenants; None without limits.
 
     Attributes:
         budget_seconds: maximum time until the first byte of a response, and between two chunks.
@@ -40,8 +42,10 @@ class Chat:
         plain: PlainModels,
         assistants: RagModels | None = None,
         keys: KeyRing[GatewayScope] | None = None,
+        tenant_tokens: SharedQuota | None = None,
     ) -> None:
         self._keys = keys
+        self._tenant_tokens = tenant_tokens
         self.settings = settings
         self.upstream = Upstream(settings)
         self.models = Models(self.upstream, assistants or NoRagModels(), plain, settings.model)
@@ -69,7 +73,15 @@ class Chat:
             body: the request's body.
             generates: whether it makes a model work.
         """
-        return RequestCost(self.tokens, self.streams, key_name, len(body), generates=generates)
+        day = self._day_of(key_name)
+        return RequestCost(self.tokens, self.streams, key_name, len(body), generates=generates, day=day)
+
+    def _day_of(self, key_name: str) -> TenantRate | None:
+        """The tokens of the day of a key's tenant; None without a limit."""
+        if self._tenant_tokens is None or self._keys is None:
+            return None
+        key = self._keys.find_by_name(key_name)
+        return None if key is None or key.scope is None else self._tenant_tokens.of(key.scope.tenant)
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:

@@ -132,7 +132,7 @@ class Call:
             # Before the tokens: a stream that is refused costs none.
             if chat.limits_streams and self.requests_stream(scope):
                 cost.count_stream()
-            cost.admit()
+            await cost.admit()
             try:
                 async with CallerWatch(receive, lambda: chat.is_authorized(key)) as watch:
                     await self.respond(scope, send, watch, cost)

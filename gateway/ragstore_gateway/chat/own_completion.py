@@ -62,7 +62,7 @@ class OwnCompletion:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
         body = msgspec.json.encode({"model": self._model, "messages": messages})
         with self._chat.cost(self._key_name, body) as cost:
-            cost.admit()
+            await cost.admit()
             response = await send_counted(self._chat.upstream, cost, "POST", PATH, self._headers, body, decompress=True)
             async with response:
                 content = await read_all(response, MAX_RESPONSE_BYTES)

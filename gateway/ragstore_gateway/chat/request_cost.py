@@ -16,6 +16,7 @@ from ragstore_gateway.chat.relay import is_streamed
 from ragstore_gateway.chat.upstream import Upstream
 from ragstore_gateway.chat.usage import BYTES_PER_TOKEN, UsageMeter
 from ragstore_gateway.errors import TooManyStreams, UpstreamFailed, UpstreamUnreachable
+from ragstore_gateway.tenants.shared_quota import TenantRate
 
 MAYBE_GENERATED: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.GATEWAY_TIMEOUT})
 """Error statuses after which a server behind the upstream may still generate, which costs money."""
@@ -36,19 +37,29 @@ class RequestCost:
         name: the key's name; empty without keys.
         body_bytes: size of the request's body.
         generates: whether the request makes a model work. Others cost no tokens.
+        day: the tokens of the day of the key's tenant; None without a limit.
     """
 
     def __init__(
-        self, tokens: TokenQuota, streams: StreamQuota, name: str, body_bytes: int, *, generates: bool = True
+        self,
+        tokens: TokenQuota,
+        streams: StreamQuota,
+        name: str,
+        body_bytes: int,
+        *,
+        generates: bool = True,
+        day: TenantRate | None = None,
     ) -> None:
         self._tokens = tokens
         self._streams = streams
         self._name = name
         self._reserved = self._prompt = body_bytes // BYTES_PER_TOKEN
-        self._meter = UsageMeter() if tokens.enabled and generates else None
+        self._day = day
+        self._meter = UsageMeter() if generates and (tokens.enabled or day is not None) else None
         self._slot = ExitStack()
         self._is_stream = False
         self._admitted = False
+        self._admitted_today = False
         self._billable = False
 
     @property
@@ -66,15 +77,19 @@ class RequestCost:
             self._slot.enter_context(self._streams.slot(self._name))
             self._is_stream = True
 
-    def admit(self) -> None:
+    async def admit(self) -> None:
         """Charge the estimate.
 
         Raises:
+            TenantTokensExceeded: the tenant of the key has too few tokens left.
             TokenRateExceeded: the key has too few tokens left.
         """
         if self._meter is not None:
             self._tokens.admit(self._name, self._reserved)
             self._admitted = True
+            if self._day is not None:
+                await self._day.take(self._reserved)
+                self._admitted_today = True
 
     def sent(self, body_bytes: int) -> None:
         """The request is sent now.
@@ -119,6 +134,8 @@ class RequestCost:
         if self._meter is not None and self._admitted:
             total = self._meter.total(self._prompt) if self._billable else self._meter.reported or 0
             self._tokens.charge(self._name, total - self._reserved)
+            if self._day is not None and self._admitted_today:
+                self._day.charge(total - self._reserved)
 
 
 async def send_counted(

@@ -99,7 +99,7 @@ class Configurations(Generic[T]):
         return f"/ragstore/{self.kind}/{id}?version={version}"
 
     async def create(
-        self, body: T, created_by: str = "", also: AlsoWrite[T] | None = None, id: str = ""
+        self, body: T, created_by: str = "", also: AlsoWrite[T] | None = None, id: str = "", tenant: str = ""
     ) -> Configuration[T]:
         """Store a new configuration, as version 1.
 
@@ -108,6 +108,7 @@ class Configurations(Generic[T]):
             created_by: name of the key that writes it.
             also: writes in the same transaction.
             id: its id, which no other one may have; a new one when empty.
+            tenant: the tenant that it belongs to; empty for none.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
@@ -122,6 +123,7 @@ class Configurations(Generic[T]):
             kind=self.kind,
             name=body.name,
             base=self.base_of(body),
+            tenant=tenant,
             current_version=1,
             deleted=False,
             created_on=now,
@@ -222,6 +224,7 @@ class Configurations(Generic[T]):
         created_by: str = "",
         visible: NamePatterns = ALL_NAMES,
         also: AlsoWrite[T] | None = None,
+        tenant: str = "",
     ) -> Configuration[T]:
         """Store a copy of a version as a new configuration, whose name has a suffix.
 
@@ -231,6 +234,7 @@ class Configurations(Generic[T]):
             created_by: name of the key that writes it.
             visible: the names that the key may use.
             also: writes in the same transaction.
+            tenant: the tenant of the copy; empty for none.
 
         Raises:
             ConfigurationNotFound: there is none.
@@ -245,7 +249,7 @@ class Configurations(Generic[T]):
             name = free_name(body.name, taken)
             self.check_name(name, visible)
             try:
-                return await self.create(msgspec.structs.replace(body, name=name), created_by, also)
+                return await self.create(msgspec.structs.replace(body, name=name), created_by, also, tenant=tenant)
             except NameTaken:
                 continue
         raise NameTaken("Others take each name of a duplicate; try again")

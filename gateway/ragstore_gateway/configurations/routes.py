@@ -36,7 +36,8 @@ from ragstore_gateway.errors import (
     QueueFull,
     VersionConflict,
 )
-from ragstore_gateway.keys import ADMIN, READER, key_name_of, visible_bases
+from ragstore_gateway.keys import ADMIN, READER, key_name_of, tenant_of, visible_bases
+from ragstore_gateway.tenants.errors import TENANT_LIMITS, TenantBasesExceeded
 
 T = TypeVar("T", KnowledgeBase, Assistant, QuestionSet)
 
@@ -214,7 +215,9 @@ class ConfigurationRoutes(Generic[T]):
             body = decode_configuration(type_, await request.body())
             await validator.validate(body, visible_bases(request.scope))
             configurations.check_name(body.name, visible(request.scope))
-            return self._written(await configurations.create(body, key_name_of(request.scope)))
+            return self._written(
+                await configurations.create(body, key_name_of(request.scope), tenant=tenant_of(request.scope))
+            )
 
         async def update(request: Request[Any, Any, Any], id: Id, version: BaseVersion) -> Response[T]:
             """Write a new version. If `version` is not the current one, the response is 409 and names that."""
@@ -238,11 +241,14 @@ class ConfigurationRoutes(Generic[T]):
             await configurations.delete(id, version, permanent=permanent)
             return Response(b"")
 
+        creating: tuple[type[ServiceError], ...] = (NameTaken, DatabaseUnavailable)
+        if self._copy_documents is not None:
+            creating = (*creating, TenantBasesExceeded)
         with_body = {**ADMIN, OPERATION: self._body}
         routes: list[HTTPRouteHandler] = [
             post(
                 self._path,
-                opt={**with_body, ERRORS: (NameTaken, DatabaseUnavailable)},
+                opt={**with_body, ERRORS: creating},
                 response_headers=LOCATION,
                 **self._named("create", "", "Create a {}"),
             )(self._returning(create)),
@@ -266,8 +272,9 @@ class ConfigurationRoutes(Generic[T]):
         ) -> Response[T]:
             body = (await configurations.read(id, version, deleted=version > 0)).body
             await validator.validate(body, visible_bases(request.scope))
+            scope = request.scope
             return self._written(
-                await configurations.duplicate(id, version, key_name_of(request.scope), visible(request.scope), also)
+                await configurations.duplicate(id, version, key_name_of(scope), visible(scope), also, tenant_of(scope))
             )
 
         async def duplicate(request: Request[Any, Any, Any], id: Id, version: Version = 0) -> Response[T]:
@@ -295,7 +302,7 @@ class ConfigurationRoutes(Generic[T]):
             return await write(request, id, version, also)
 
         if copy_documents is not None:
-            errors = (*errors, BaseTooLarge, QueueFull)
+            errors = (*errors, BaseTooLarge, QueueFull, *TENANT_LIMITS)
         return post(
             f"{self._path}/{{id:str}}",
             opt={**ADMIN, ERRORS: errors},

@@ -9,6 +9,7 @@ from sqlalchemy import ForeignKey, Index, String, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
+from ragstore_gateway.keys import TENANT_LENGTH
 
 
 class ConfigurationRow(Base):
@@ -22,6 +23,8 @@ class ConfigurationRow(Base):
     """The name of its current version."""
     base: Mapped[str] = mapped_column(String(ID_LENGTH), server_default=text("''"))
     """Id of the knowledge base that it belongs to; empty for a kind that belongs to none."""
+    tenant: Mapped[str] = mapped_column(String(TENANT_LENGTH), server_default=text("''"))
+    """The tenant of the key that created it; empty for none."""
     current_version: Mapped[int]
     deleted: Mapped[bool]
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
@@ -39,6 +42,7 @@ class ConfigurationRow(Base):
             postgresql_where=text("NOT deleted"),
         ),
         Index("ix_configuration_created", kind, created_on, id),
+        Index("ix_configuration_tenant", tenant),
     )
 
 

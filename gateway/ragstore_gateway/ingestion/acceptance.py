@@ -1,4 +1,4 @@
-"""`Acceptance`: writes a document that is to be ingested, within the limits of what waits for ingestion."""
+"""`Acceptance`: writes a document that is to be ingested, within the limits of the queue and of the tenant."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
 
 import sqlalchemy as sa
@@ -19,10 +19,16 @@ from ragstore_gateway.errors import ConfigurationNotFound, QueueFull
 from ragstore_gateway.ingestion import events
 from ragstore_gateway.ingestion.payloads import CONTENT
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionPayloadRow, IngestionRow
+from ragstore_gateway.ingestion.tenant_storage import TenantStorage
 from ragstore_gateway.ingestion.transactions import INGEST, PENDING, UNFINISHED, lock_base, reset_reindexing
+from ragstore_gateway.tenants.errors import TenantLimitExceeded
+from ragstore_gateway.tenants.limits import LimitsByTenant
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+NotAccepted: TypeAlias = QueueFull | TenantLimitExceeded
+"""Why a document is not accepted. The first reason ends by itself."""
 
 WAITING: Final = "ingestion_waiting"
 """The lock under which the last check of the limits is made."""
@@ -58,13 +64,16 @@ class Acceptance:
     Args:
         max_waiting: maximum number of ingestions that have not ended.
         max_waiting_bytes: maximum size of the documents whose ingestion has not ended.
+        tenants: the limits of tenants; None for none.
 
     Attributes:
         max_waiting: the maximum number.
+        storage: counts the documents of tenants.
     """
 
-    def __init__(self, max_waiting: int, max_waiting_bytes: int) -> None:
+    def __init__(self, max_waiting: int, max_waiting_bytes: int, tenants: LimitsByTenant | None = None) -> None:
         self.max_waiting = max_waiting
+        self.storage = TenantStorage(tenants or LimitsByTenant({}))
         self._max_waiting_bytes = max_waiting_bytes
 
     async def accept(self, session: AsyncSession, base_id: str, document: NewContent) -> IngestionRow:
@@ -80,15 +89,16 @@ class Acceptance:
         Raises:
             ConfigurationNotFound: there is no such knowledge base. Nothing was written.
             QueueFull: too much waits. Nothing was written.
+            TenantLimitExceeded: the tenant of the base has its maximum. Nothing was written.
         """
         (outcome,) = await self.accept_many(session, base_id, [document])
-        if isinstance(outcome, QueueFull):
+        if isinstance(outcome, NotAccepted):
             raise outcome
         return outcome
 
     async def accept_many(
         self, session: AsyncSession, base_id: str, documents: Sequence[NewContent]
-    ) -> list[IngestionRow | QueueFull]:
+    ) -> list[IngestionRow | NotAccepted]:
         """Write documents and their ingestions. The transaction must end with `reserve`.
 
         Args:
@@ -102,12 +112,27 @@ class Acceptance:
         Raises:
             ConfigurationNotFound: there is no such knowledge base. Nothing was written.
         """
-        full = await self.room_for(session, [len(document.content) for document in documents])
-        accepted = [document for document, reason in zip(documents, full, strict=True) if reason is None]
-        if accepted and await lock_base(session, base_id) is None:
+        reasons: list[NotAccepted | None] = [
+            *await self.room_for(session, [len(document.content) for document in documents])
+        ]
+        if None not in reasons:
+            return [reason for reason in reasons if reason is not None]
+        if await lock_base(session, base_id) is None:
             raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
+        digests = [await _digest(document.content) for document in documents]
+        names = [
+            document.name or f"document-{digest[:12]}" for document, digest in zip(documents, digests, strict=True)
+        ]
+        room = await self.storage.room(session, base_id, names)
+        for number, (document, name) in enumerate(zip(documents, names, strict=True)):
+            reasons[number] = reasons[number] or room.take(name, len(document.content))
+        accepted = [
+            _Accepted(document, name, digest)
+            for document, name, digest, reason in zip(documents, names, digests, reasons, strict=True)
+            if reason is None
+        ]
         ingestions = iter(await _write(session, base_id, accepted))
-        return [next(ingestions) if reason is None else reason for reason in full]
+        return [next(ingestions) if reason is None else reason for reason in reasons]
 
     async def room_for(self, session: AsyncSession, sizes: Sequence[int]) -> list[QueueFull | None]:
         """Look for room for documents, in their order.
@@ -188,6 +213,20 @@ class _Room:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """A document that is accepted.
+
+    Attributes:
+        name: its name, also if the caller gave none.
+        digest: SHA-256 of its content.
+    """
+
+    document: NewContent
+    name: str
+    digest: str
+
+
 async def accept_in_halves(
     documents: Sequence[T], accept: Callable[[Sequence[T]], Awaitable[Sequence[R]]]
 ) -> list[R | QueueFull]:
@@ -209,34 +248,33 @@ async def accept_in_halves(
     return [*await accept_in_halves(documents[:half], accept), *await accept_in_halves(documents[half:], accept)]
 
 
-async def _write(session: AsyncSession, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow]:
+async def _write(session: AsyncSession, base_id: str, accepted: Sequence[_Accepted]) -> list[IngestionRow]:
     """Write documents and their ingestions, with the base locked."""
-    if not documents:
+    if not accepted:
         return []
-    digests = [await _digest(document.content) for document in documents]
-    names = [document.name or f"document-{digest[:12]}" for document, digest in zip(documents, digests, strict=True)]
-    query = sa.select(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.name.in_(set(names)))
+    names = {each.name for each in accepted}
+    query = sa.select(DocumentRow).where(DocumentRow.base_id == base_id, DocumentRow.name.in_(names))
     rows = {row.name: row for row in await session.scalars(query)}
     if rows:
         await reset_reindexing(session, base_id, [row.id for row in rows.values()])
     now = datetime.now(UTC)
     ingestions: list[IngestionRow] = []
-    for number, (document, name, digest) in enumerate(zip(documents, names, digests, strict=True)):
+    for number, each in enumerate(accepted):
         # Lists and the queue are ordered by time.
         accepted_on = now + timedelta(microseconds=number)
-        row = rows.get(name)
+        row = rows.get(each.name)
         if row is None:
-            row = rows[name] = new_document(base_id, name, accepted_on)
+            row = rows[each.name] = new_document(base_id, each.name, accepted_on)
             session.add(row)
-        ingestions.append(new_ingestion(row, document, digest, accepted_on))
+        ingestions.append(new_ingestion(row, each.document, each.digest, accepted_on))
     session.add_all(ingestions)
-    for document, ingestion in zip(documents, ingestions, strict=True):
-        events.accepted(session, ingestion, document.request_id)
+    for each, ingestion in zip(accepted, ingestions, strict=True):
+        events.accepted(session, ingestion, each.document.request_id)
     await session.flush()
     # As a statement: the session would keep the contents until its end.
     contents = [
-        {"ingestion_id": each.id, "kind": CONTENT, "collection_id": "", "position": 0, "data": document.content}
-        for each, document in zip(ingestions, documents, strict=True)
+        {"ingestion_id": row.id, "kind": CONTENT, "collection_id": "", "position": 0, "data": each.document.content}
+        for row, each in zip(ingestions, accepted, strict=True)
     ]
     await session.execute(sa.insert(IngestionPayloadRow), contents)
     return ingestions

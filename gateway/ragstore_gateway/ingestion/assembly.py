@@ -16,9 +16,9 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.engines.assembly import Engines
-from ragstore_gateway.errors import DatabaseUnavailable, QueueFull
+from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.extraction.extractor import Extractor
-from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent, NotAccepted
 from ragstore_gateway.ingestion.chunk_copies import ChunkCopies
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.copies import copy_documents
@@ -38,11 +38,13 @@ from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.ingestion.tenant_usage import TenantUsage
 from ragstore_gateway.ingestion.text_tools import TextTools
 from ragstore_gateway.ingestion.trial_splits import TrialSplits
 from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.settings import Settings
 from ragstore_gateway.splitting.splitter_pool import Splitter
+from ragstore_gateway.tenants.limits import LimitsByTenant
 
 POLL_SECONDS: Final = 2.0
 """How often the queue is read. Documents that this process accepts are ingested immediately."""
@@ -85,7 +87,9 @@ class Ingestion:
         may_write: Callable[[str], bool] = lambda _: True,
         workload: Workload = Workload.ALL,
     ) -> None:
-        self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes)
+        tenants = LimitsByTenant(settings.tenants)
+        self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes, tenants)
+        self._tenant_usage = TenantUsage(database, tenants)
         self.documents = Documents(database, self.acceptance)
         self._groups = GroupAcceptance(self.documents)
         self.collections = Collections(database, embeddings, engines, settings.collection_prefix)
@@ -123,6 +127,7 @@ class Ingestion:
             await stack.enter_async_context(self._splitter.running())
             await stack.enter_async_context(self._jobs.running())
             await stack.enter_async_context(self._supervisor.running())
+            await stack.enter_async_context(self._tenant_usage.running())
             yield
 
     async def ingest(self, base_id: str, document: NewContent, also: AlsoStore | None = None) -> IngestionRow:
@@ -135,7 +140,7 @@ class Ingestion:
         self._jobs.wake()
         return ingestion
 
-    async def ingest_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | QueueFull]:
+    async def ingest_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | NotAccepted]:
         """Accept documents; see `Documents.accept_many` and `LinkedCollections.prepare`."""
         await self.linked.prepare(base_id)
         outcomes = await self.documents.accept_many(base_id, documents)

@@ -35,6 +35,7 @@ async def copy_documents(
         BaseTooLarge: there are more documents than may wait for ingestion.
         InvalidRequest: the base is in an existing collection.
         QueueFull: too much waits.
+        TenantLimitExceeded: the tenant of the copy has its maximum.
     """
     if copy.body.collection:
         raise InvalidRequest.at("$.documents", NOT_OWN)
@@ -48,10 +49,15 @@ async def copy_documents(
             f"The base has {count} documents, and at most {acceptance.max_waiting} may wait for ingestion; "
             "ragstore-gateway kb export and kb import copy it"
         )
-    sizes = list(await session.scalars(own.with_only_columns(DocumentRow.bytes)))
-    for full in await acceptance.room_for(session, sizes):
+    found = await session.execute(own.with_only_columns(DocumentRow.name, DocumentRow.bytes))
+    sizes = {each.name: each.bytes for each in found}
+    for full in await acceptance.room_for(session, list(sizes.values())):
         if full is not None:
             raise full
+    room = await acceptance.storage.room(session, copy.id, ())
+    for name, size in sizes.items():
+        if (exceeded := room.take(name, size)) is not None:
+            raise exceeded
     await _copy_documents(session, own, copy)
     await _copy_texts(session, base_id, copy.id)
     await acceptance.reserve(session)

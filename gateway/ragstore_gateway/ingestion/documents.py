@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.byte_budget import reserve
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import DocumentNotFound, IngestionEnded, IngestionNotFound, QueueFull
-from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent, accept_in_halves
+from ragstore_gateway.errors import DocumentNotFound, IngestionEnded, IngestionNotFound
+from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent, NotAccepted, accept_in_halves
 from ragstore_gateway.ingestion.deletions import delete_documents
 from ragstore_gateway.ingestion.queue_state import QueueState, read_queue
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionRow
@@ -116,6 +116,7 @@ class Documents:
             ConfigurationNotFound: there is no such knowledge base.
             DatabaseUnavailable: the database cannot be used.
             QueueFull: too many ingestions have not ended, or the documents that wait are too large.
+            TenantLimitExceeded: the tenant of the base has its maximum.
         """
         async with self._database.session() as session:
             ingestion = await self._acceptance.accept(session, base_id, document)
@@ -124,7 +125,7 @@ class Documents:
             await self._acceptance.reserve(session)
         return ingestion
 
-    async def accept_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | QueueFull]:
+    async def accept_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | NotAccepted]:
         """Accept documents with one transaction; see `accept`.
 
         Args:
@@ -139,7 +140,7 @@ class Documents:
             DatabaseUnavailable: the database cannot be used.
         """
 
-        async def accept(part: Sequence[NewContent]) -> list[IngestionRow | QueueFull]:
+        async def accept(part: Sequence[NewContent]) -> list[IngestionRow | NotAccepted]:
             async with self._database.session() as session:
                 outcomes = await self._acceptance.accept_many(session, base_id, part)
                 await self._acceptance.reserve(session)

@@ -7,8 +7,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Final
 
-from ragstore_gateway.errors import QueueFull
-from ragstore_gateway.ingestion.acceptance import NewContent
+from ragstore_gateway.ingestion.acceptance import NewContent, NotAccepted
 from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.tables import IngestionRow
 
@@ -66,7 +65,7 @@ class GroupAcceptance:
                 if each.accepted.done():
                     # Its caller has gone. The document is accepted nevertheless, as with a broken connection.
                     continue
-                if isinstance(outcome, QueueFull):
+                if isinstance(outcome, NotAccepted):
                     each.accepted.set_exception(outcome)
                 else:
                     each.accepted.set_result(outcome)

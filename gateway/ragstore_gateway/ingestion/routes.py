@@ -72,6 +72,7 @@ from ragstore_gateway.ingestion.schemas import (
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.settings import Settings
+from ragstore_gateway.tenants.errors import TenantBytesExceeded, TenantDocumentsExceeded
 
 IngestionDependency = SkipValidation[NamedDependency[Ingestion]]
 BasesDependency = SkipValidation[NamedDependency[Configurations[KnowledgeBase]]]
@@ -87,7 +88,15 @@ _BASE_ERRORS: Final = (ConfigurationNotFound, DatabaseUnavailable)
     opt={
         **WRITER,
         **LARGE_BODY,
-        ERRORS: (*_BASE_ERRORS, QueueFull, BodyTimeout, BodyTooLarge, UnsupportedMediaType),
+        ERRORS: (
+            *_BASE_ERRORS,
+            QueueFull,
+            TenantDocumentsExceeded,
+            TenantBytesExceeded,
+            BodyTimeout,
+            BodyTooLarge,
+            UnsupportedMediaType,
+        ),
         OPERATION: UPLOAD,
     },
     operation_id="ingestDocument",

@@ -59,6 +59,7 @@ from ragstore_gateway.openai_vector_stores.schemas import (
     VectorStoreFileList,
     VectorStoreFileObject,
 )
+from ragstore_gateway.tenants.errors import TenantBytesExceeded, TenantDocumentsExceeded
 
 FILES: Final = "/v1/files"
 STORE_FILES: Final = "/v1/vector_stores/{store_id:str}/files"
@@ -176,7 +177,11 @@ async def delete_file(request: Request[Any, Any, Any], file_id: FileId, vector_s
 @post(
     STORE_FILES,
     status_code=200,
-    opt={**WRITER, ERRORS: (*FILE_ERRORS, QueueFull), **body_of(NewVectorStoreFile)},
+    opt={
+        **WRITER,
+        ERRORS: (*FILE_ERRORS, QueueFull, TenantDocumentsExceeded, TenantBytesExceeded),
+        **body_of(NewVectorStoreFile),
+    },
     operation_id="createVectorStoreFile",
     summary="Attach a file to a vector store",
     tags=TAGS,

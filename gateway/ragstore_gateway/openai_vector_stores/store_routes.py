@@ -15,7 +15,7 @@ from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.configurations.where_template import variables_of
 from ragstore_gateway.errors import NameTaken, QueueFull, VersionConflict
-from ragstore_gateway.keys import ADMIN, READER, key_name_of, visible_bases
+from ragstore_gateway.keys import ADMIN, READER, key_name_of, tenant_of, visible_bases
 from ragstore_gateway.openai_vector_stores.pages import (
     AfterParameter,
     BeforeParameter,
@@ -42,6 +42,7 @@ from ragstore_gateway.openai_vector_stores.schemas import (
     VectorStoreSearchPage,
     VectorStoreUpdate,
 )
+from ragstore_gateway.tenants.errors import TENANT_LIMITS
 
 PATH: Final = "/v1/vector_stores"
 TAGS: Final = ["vector stores"]
@@ -50,7 +51,7 @@ TAGS: Final = ["vector stores"]
 @post(
     PATH,
     status_code=200,
-    opt={**ADMIN, ERRORS: (*FILE_ERRORS, NameTaken, QueueFull), **body_of(NewVectorStore)},
+    opt={**ADMIN, ERRORS: (*FILE_ERRORS, NameTaken, QueueFull, *TENANT_LIMITS), **body_of(NewVectorStore)},
     operation_id="createVectorStore",
     summary="Create a vector store",
     tags=TAGS,
@@ -64,7 +65,7 @@ async def create_vector_store(request: Request[Any, Any, Any], vector_stores_api
     sizes = await vector_stores_api.files.sizes(body.file_ids or ())
     async with reserved(max(sizes.values(), default=0)):
         stored = await vector_stores_api.stores.create(
-            body, key_name_of(request.scope), attach, visible_bases(request.scope)
+            body, key_name_of(request.scope), attach, visible_bases(request.scope), tenant_of(request.scope)
         )
     record_write(f"v1/vector_stores/{stored.id}")
     return await vector_stores_api.stores.read(stored.id)

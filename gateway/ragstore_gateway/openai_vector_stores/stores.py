@@ -87,6 +87,7 @@ class Stores:
         created_by: str,
         attach: AlsoWrite[KnowledgeBase] | None = None,
         visible: NamePatterns = ALL_NAMES,
+        tenant: str = "",
     ) -> Configuration[KnowledgeBase]:
         """Create a knowledge base, with one transaction.
 
@@ -95,6 +96,7 @@ class Stores:
             created_by: name of the key that creates it.
             attach: attaches its files, in the transaction.
             visible: the names that the key may use.
+            tenant: the tenant that it belongs to; empty for none.
 
         Returns:
             The knowledge base.
@@ -120,7 +122,7 @@ class Stores:
                 if attach is not None:
                     await attach(session, stored)
 
-            return await self._bases.create(base, created_by, also)
+            return await self._bases.create(base, created_by, also, tenant=tenant)
 
         try:
             return await create(base, {})

@@ -41,6 +41,7 @@ from ragstore_gateway.sources.source_kind import SourceKind, with_pauses
 from ragstore_gateway.sources.tables import SourceRunRow
 from ragstore_gateway.sources.visit import FOUND, TIME_BUDGET, CrawlEnd, KnownPage, Visit
 from ragstore_gateway.sources.waiting_pages import WaitingPages
+from ragstore_gateway.tenants.errors import TenantLimitExceeded
 
 MAX_PENDING: Final = 64
 """Maximum number of documents of a run whose ingestions have not ended: the documents of one job, and of the next
@@ -330,10 +331,10 @@ class Execution:
                 attempt = attempt + 1 if len(self._waiting) == len(pages) else 1
                 await asyncio.sleep(backoff(attempt))
 
-    def _count(self, outcome: Pending | DocumentTaken | PageNotStorable) -> None:
+    def _count(self, outcome: Pending | DocumentTaken | PageNotStorable | TenantLimitExceeded) -> None:
         if isinstance(outcome, DocumentTaken):
             self._counts.skipped += 1
-        elif isinstance(outcome, PageNotStorable):
+        elif isinstance(outcome, PageNotStorable | TenantLimitExceeded):
             self._counts.failed += 1
         else:
             self._pending.append(outcome)

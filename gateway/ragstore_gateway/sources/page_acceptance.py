@@ -14,8 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import ConfigurationNotFound, QueueFull
-from ragstore_gateway.ingestion.acceptance import NewContent, accept_in_halves
+from ragstore_gateway.errors import ConfigurationNotFound
+from ragstore_gateway.ingestion.acceptance import NewContent, NotAccepted, accept_in_halves
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import lock_base
@@ -31,7 +31,7 @@ from ragstore_gateway.sources.runs import check_running
 from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
 from ragstore_gateway.sources.visit import KnownPage
 
-PageOutcome: TypeAlias = Pending | DocumentTaken | PageNotStorable | QueueFull
+PageOutcome: TypeAlias = Pending | DocumentTaken | PageNotStorable | NotAccepted
 """The document whose ingestion has been accepted, or why it was not."""
 
 _log = structlog.get_logger(__name__)
@@ -107,7 +107,7 @@ class PageAcceptance:
         accepted = await self._ingestion.acceptance.accept_many(session, run.base_id, contents)
         outcomes: dict[str, PageOutcome] = {page.name: DocumentTaken() for page in pages}
         for page, outcome in zip(free, accepted, strict=True):
-            if isinstance(outcome, QueueFull):
+            if isinstance(outcome, NotAccepted):
                 outcomes[page.name] = outcome
                 continue
             own = owned.get(page.name)

@@ -60,6 +60,7 @@ from ragstore_gateway.fetching.errors import (
 )
 from ragstore_gateway.keys import GATEWAY_KEYS, READER, key_name_of, key_of, visible_bases
 from ragstore_gateway.settings import Settings
+from ragstore_gateway.tenants.errors import TenantBytesExceeded, TenantDocumentsExceeded, TenantTokensExceeded
 from ragstore_gateway.web.assembly import Web
 from ragstore_gateway.web.pages import Page
 from ragstore_gateway.web.schemas import (
@@ -113,11 +114,14 @@ SUMMARY_ERRORS: Final = (
     SummaryFailed,
     ModelBusy,
     TokenRateExceeded,
+    TenantTokensExceeded,
     StoreUnavailable,
     OtherEmbeddingModel,
     CollectionReadOnly,
     DatabaseUnavailable,
     QueueFull,
+    TenantDocumentsExceeded,
+    TenantBytesExceeded,
 )
 
 _extract: Final = msgspec.json.Decoder(ExtractRequest | Urls)

@@ -145,6 +145,7 @@ class Summarizer:
         Raises:
             NotConfigured: there is no upstream.
             ModelNotFound: the upstream has no model.
+            TenantTokensExceeded: the tenant of the key has used its tokens of this day.
             TokenRateExceeded: the key has used its tokens of this minute.
             ModelBusy: the upstream is at its limit.
             SummaryFailed: it responded with an error, or without a summary.
@@ -156,7 +157,7 @@ class Summarizer:
         model = await self._chat.models.default(headers)
         body = msgspec.json.encode({"model": model, "messages": _messages(task, passages), "stream": False})
         with self._chat.cost(key_name, body) as cost:
-            cost.admit()
+            await cost.admit()
             completion = await self._complete(body, headers, cost)
         reply = (completion.choices[0].message.content or "").strip() if completion.choices else ""
         # Far more than the maximum number of words.

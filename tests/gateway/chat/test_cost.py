@@ -170,10 +170,10 @@ def test_a_request_without_a_response_costs_no_tokens(keyed: Any, upstream: Fake
 
 
 @pytest.mark.parametrize("kind", ["reported", "timeout", "left"])
-def test_work_that_the_upstream_may_have_done_is_charged(kind: str) -> None:
+async def test_work_that_the_upstream_may_have_done_is_charged(kind: str) -> None:
     tokens = TokenQuota(100, lambda: 0.0)
     with RequestCost(tokens, StreamQuota(0), "", 400) as cost:
-        cost.admit()
+        await cost.admit()
         cost.sent(400)
         if kind == "reported":
             cost.failed()
@@ -184,10 +184,10 @@ def test_work_that_the_upstream_may_have_done_is_charged(kind: str) -> None:
         tokens.admit("", 30)
 
 
-def test_the_passages_in_a_prompt_are_charged_where_the_upstream_reports_no_usage() -> None:
+async def test_the_passages_in_a_prompt_are_charged_where_the_upstream_reports_no_usage() -> None:
     tokens = TokenQuota(1_000, lambda: 0.0)
     with RequestCost(tokens, StreamQuota(0), "", 400) as cost:
-        cost.admit()
+        await cost.admit()
         cost.sent(2_000)
         run_whole(cost.feed(b"data: a\n\ndata: b\n\n"))
     tokens.admit("", 1_000 - 500 - 2)
@@ -195,12 +195,12 @@ def test_the_passages_in_a_prompt_are_charged_where_the_upstream_reports_no_usag
         tokens.admit("", 1)
 
 
-def test_a_request_that_was_not_sent_costs_no_tokens() -> None:
+async def test_a_request_that_was_not_sent_costs_no_tokens() -> None:
     tokens = TokenQuota(100, lambda: 0.0)
     with RequestCost(tokens, StreamQuota(0), "", 400) as cost:
-        cost.admit()
+        await cost.admit()
     with RequestCost(tokens, StreamQuota(0), "", 400) as cost:
-        cost.admit()
+        await cost.admit()
     tokens.admit("", 100)
 
 

@@ -22,6 +22,8 @@ from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent, new_do
 from ragstore_gateway.ingestion.copies import copy_documents
 from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.tables import DocumentTextRow
+from ragstore_gateway.tenants.errors import TenantBytesExceeded, TenantDocumentsExceeded
+from ragstore_gateway.tenants.limits import LimitsByTenant
 from tests.gateway.extraction.documents import FILES
 from tests.support.ingestion import Base, EmbeddingServer, text_of, until
 from tests.support.knowledge import Knowledge
@@ -162,13 +164,15 @@ async def filled(knowledge: Knowledge, documents: int) -> Configuration[Knowledg
     return base
 
 
-async def copy_within(knowledge: Knowledge, base: Configuration[KnowledgeBase], acceptance: Acceptance) -> str:
-    """Copy a base with its documents, within limits; the id of the copy."""
+async def copy_within(
+    knowledge: Knowledge, base: Configuration[KnowledgeBase], acceptance: Acceptance, tenant: str = ""
+) -> str:
+    """Copy a base with its documents for a tenant, within limits; the id of the copy."""
 
     async def also(session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
         await copy_documents(session, acceptance, base.id, after)
 
-    return (await knowledge.bases.duplicate(base.id, also=also)).id
+    return (await knowledge.bases.duplicate(base.id, also=also, tenant=tenant)).id
 
 
 async def test_more_documents_than_may_wait_copy_nothing(knowledge: Knowledge) -> None:
@@ -189,3 +193,16 @@ async def test_a_copy_waits_for_room_in_the_queue(knowledge: Knowledge) -> None:
     # Each document has 3 bytes.
     with pytest.raises(QueueFull):
         await copy_within(knowledge, base, Acceptance(100, 10))
+
+
+async def test_a_copy_beyond_the_limit_of_its_tenant_copies_nothing(knowledge: Knowledge) -> None:
+    base = await filled(knowledge, 3)
+    acceptance = Acceptance(100, 1000, LimitsByTenant({"small": {"maxDocuments": 2}, "large": {"maxBytes": 17}}))
+    with pytest.raises(TenantDocumentsExceeded):
+        await copy_within(knowledge, base, acceptance, "small")
+    assert await knowledge.bases.names() == ["limited"]
+    # Each document has 3 bytes.
+    await copy_within(knowledge, base, acceptance, "large")
+    with pytest.raises(TenantBytesExceeded):
+        await copy_within(knowledge, base, acceptance, "large")
+    assert await knowledge.bases.names() == ["limited", "limited-copy"]

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 
 from ragstore_gateway.commands.cli import main
-from tests.gateway.ingestion.conftest import new_base
+from ragstore_gateway.ingestion.tables import CollectionDocumentRow
+from tests.gateway.ingestion.conftest import ENVIRON, new_base
 from tests.gateway.ingestion.test_reindexing import changed, settled
-from tests.support.ingestion import Base, EmbeddingServer, State, collection_names, text_of, until
+from tests.support.gateways import start_gateway
+from tests.support.ingestion import (
+    Base,
+    EmbeddingServer,
+    State,
+    client_of,
+    collection_names,
+    state_of,
+    text_of,
+    until,
+)
 from tests.support.ledger import all_documents
-from tests.support.servers import Served
+from tests.support.processes import kill
+from tests.support.servers import Served, running
 
 
 @asynccontextmanager
@@ -119,3 +134,52 @@ async def test_a_change_of_the_chunks_with_the_engine_embeds_them(
     await until(lambda: state.collections(base.id)[0].id != old)
     await settled(state, base, 2)
     assert len(await base.query("x")) == 2
+
+
+@pytest.mark.process
+async def test_a_move_survives_kills_and_embeds_nothing_again(
+    tmp_path: Path, server: EmbeddingServer, gateway: Served
+) -> None:
+    engines = {"own": {"storeType": "ragstore"}, "shard-1": {"storeType": "ragstore", "baseUrl": gateway.url}}
+    environ = {**ENVIRON, "RAGSTORE_GATEWAY_ENGINES": json.dumps(engines)}
+    names = [f"killed {number:02}" for number in range(12)]
+    with running(start_gateway(tmp_path, environ)) as served, state_of(tmp_path) as state:
+        async with client_of(served.url) as client:
+            base = await new_base(client, server, engine="shard-1")
+            for name in names:
+                await base.completed(name, text_of(name, 5))
+            old = await settled(state, base, 60)
+            before = {each["id"]: each for each in all_documents(gateway.url, old)}
+            # The move cannot end before a missing chunk is embedded, so each kill is in the middle of it.
+            [lost] = [id for id, each in before.items() if each["text"].startswith("killed 11 1")]
+            removed = await client.post(f"{gateway.url}/collections/{old}/documents/delete", json={"ids": [lost]})
+            removed.raise_for_status()
+            server.held = "killed 11"
+            await changed(base, engine="own")
+            await until(lambda: copied_documents(state, base) > 0)
+        kill(served)
+        with running(start_gateway(tmp_path, environ)) as second:
+            await until(lambda: copied_documents(state, base) == len(names) - 1)
+            kill(second)
+        assert [each.state for each in state.collections(base.id) if each.id == old] == ["active"]
+        server.held = "\0"
+        with running(start_gateway(tmp_path, environ)) as third:
+            async with client_of(third.url) as client:
+                await until(lambda: state.collections(base.id)[0].id != old)
+                new = await settled(state, Base(client, base.id), 60)
+            after = {each["id"]: each for each in all_documents(third.url, new)}
+            await until(lambda: old not in collection_names(gateway.url))
+    assert {id: each["text"] for id, each in after.items()} == {id: each["text"] for id, each in before.items()}
+    # The document with the missing chunk is embedded as a whole, and all others are copied.
+    copied = {id: each for id, each in before.items() if not each["text"].startswith("killed 11")}
+    assert len(copied) == 55
+    for id, each in copied.items():
+        assert server.texts[each["text"]] == 1
+        assert after[id].pop("embedding") == pytest.approx(each.pop("embedding"), abs=1e-6)
+        assert after[id] == each
+
+
+def copied_documents(state: State, base: Base) -> int:
+    """The number of documents of a base whose chunks are in the collection that a move fills."""
+    building = [each.id for each in state.collections(base.id) if each.state == "building"]
+    return len(state.rows(sa.select(CollectionDocumentRow).where(CollectionDocumentRow.collection_id.in_(building))))

@@ -163,3 +163,21 @@ def test_a_key_for_both_services_is_one_line_of_the_file(tmp_path: Path) -> None
     entry = json.loads((tmp_path / "keys").read_text())
 
     assert entry["scopes"] == {"gateway": {"role": "admin"}, "store": {"role": "admin"}}
+
+
+def test_a_key_has_a_tenant_of_the_gateway_and_another_one_of_chroma(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    tenants = ["--tenant", "acme", "--store-tenant", "chroma-acme"]
+    new_key(file, "both", "--role", "admin", "--store-role", "writer", *tenants)
+    scopes = json.loads(file.read_text())["scopes"]
+    assert scopes["gateway"] == {"role": "admin", "tenant": "acme"}
+    assert scopes["store"] == {"role": "writer", "tenant": "chroma-acme"}
+    listed = CliRunner().invoke(main, ["keys", "list", "--file", str(file)]).output.splitlines()
+    assert [each for each in listed[0].split("  ") if "TENANT" in each] == ["TENANT", "STORE TENANT"]
+    assert "chroma-acme" in listed[1]
+    refused = CliRunner().invoke(main, ["keys", "new", "x", "--role", "admin", "--tenant", "a b", "--file", str(file)])
+    assert refused.exit_code == 1
+    refused = CliRunner().invoke(
+        main, ["keys", "new", "x", "--role", "admin", "--store-tenant", "chroma", "--file", str(file)]
+    )
+    assert "--store-tenant needs --store-role" in refused.output

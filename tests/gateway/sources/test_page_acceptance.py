@@ -19,6 +19,7 @@ from ragstore_gateway.sources.page_acceptance import PageOutcome
 from ragstore_gateway.sources.runs import RunLost
 from ragstore_gateway.sources.visit import CrawlEnd, Visit
 from ragstore_gateway.sources.waiting_pages import WaitingPages
+from ragstore_gateway.tenants.errors import TenantDocumentsExceeded
 from tests.support.source_runs import Site, visit_of
 from tests.support.statements import statements
 
@@ -112,6 +113,13 @@ async def test_the_pages_that_the_queue_has_no_room_for_are_not_accepted(site: S
     small = Site(site.database, max_waiting=2)
     outcomes = await accept(small, [page_of(name) for name in ("a", "b", "c")])
     assert [type(outcome) for outcome in outcomes] == [Pending, Pending, QueueFull]
+    assert await small.waiting() == 2
+
+
+async def test_the_pages_beyond_the_limit_of_a_tenant_are_not_accepted_and_not_tried_again(either_site: Site) -> None:
+    small = Site(either_site.database, max_documents=2)
+    outcomes = await accept(small, [page_of(name) for name in ("a", "b", "c")])
+    assert [type(outcome) for outcome in outcomes] == [Pending, Pending, TenantDocumentsExceeded]
     assert await small.waiting() == 2
 
 

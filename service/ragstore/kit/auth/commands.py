@@ -32,7 +32,8 @@ def key_commands(
         format_: the service.
         variable: environment variable of the file, for help and errors.
         locate: reads the path of the file from the settings; empty when it is not set.
-        others: further services of the process, whose names of fields differ. A key may have a scope for each.
+        others: further services of the process. A key may have a scope for each. The option of a field that the service
+            has, too, begins with the name of the further service: `--store-tenant`.
 
     Returns:
         The group `keys`.
@@ -60,14 +61,17 @@ def key_commands(
         A running service accepts it within two seconds.
         """
         try:
-            scopes = _further_scopes(others, fields)
+            scopes = _further_scopes(others, fields, format_)
             plain, key = new_key(name, format_, **{field: value for field, value in fields.items() if value})
             append_key(path_or_setting(path), key, format_, scopes)
         except KeysError as error:
             raise click.ClickException(str(error)) from None
         click.echo(plain)
 
-    new.params[2:2] = [*_scope_options(format_), *(each for other in others for each in _further_options(other))]
+    new.params[2:2] = [
+        *_scope_options(format_, format_),
+        *(each for other in others for each in _further_options(other, format_)),
+    ]
 
     @keys.command("remove")
     @click.argument("name")
@@ -92,7 +96,11 @@ def key_commands(
         except KeysError as error:
             raise click.ClickException(str(error)) from None
         titles = [_role_of(other).upper().replace("_", " ") for other in others]
-        heads = [name.upper() for each in (format_, *others) for name in _fields(each)]
+        heads = [
+            name.upper() if _parameter(each, name, format_) == name else f"{each.service} {name}".upper()
+            for each in (format_, *others)
+            for name in _fields(each)
+        ]
         rows = [("NAME", "ROLE", "CREATED", *titles, *heads)]
         for key, *further_keys in zip(present, *further, strict=True):
             roles = ["-" if each.scope is None else each.scope.role for each in (key, *further_keys)]
@@ -119,7 +127,18 @@ def _role_of(format_: KeyFormat[Any]) -> str:
     return f"{format_.service}_role"
 
 
-def _further_scopes(others: Sequence[KeyFormat[Any]], fields: dict[str, Any]) -> dict[str, KeyScope]:
+def _parameter(format_: KeyFormat[Any], name: str, own: KeyFormat[Any]) -> str:
+    """The parameter of a field of a service.
+
+    Args:
+        own: the service of the command.
+    """
+    return f"{format_.service}_{name}" if format_ is not own and name in _fields(own) else name
+
+
+def _further_scopes(
+    others: Sequence[KeyFormat[Any]], fields: dict[str, Any], own: KeyFormat[Any]
+) -> dict[str, KeyScope]:
     """The scopes of a key in further services. Their values are removed from the options.
 
     Raises:
@@ -128,22 +147,23 @@ def _further_scopes(others: Sequence[KeyFormat[Any]], fields: dict[str, Any]) ->
     scopes: dict[str, KeyScope] = {}
     for other in others:
         role = fields.pop(_role_of(other))
-        given = {name: value for name in _fields(other) if (value := fields.pop(name))}
+        given = {name: value for name in _fields(other) if (value := fields.pop(_parameter(other, name, own)))}
         if role:
             scopes[other.service] = new_scope(other, role=role, **given)
         elif given:
-            raise KeysError(f"--{next(iter(given)).replace('_', '-')} needs --{other.service}-role")
+            option = _parameter(other, next(iter(given)), own).replace("_", "-")
+            raise KeysError(f"--{option} needs --{other.service}-role")
     return scopes
 
 
-def _further_options(other: KeyFormat[Any]) -> list[click.Parameter]:
+def _further_options(other: KeyFormat[Any], own: KeyFormat[Any]) -> list[click.Parameter]:
     """The options of a further service."""
     service = other.service
     text = f"Role of the key in the {service} of the same process; none when absent."
-    return [click.Option([f"--{service}-role"], type=click.Choice(other.roles), help=text), *_scope_options(other)]
+    return [click.Option([f"--{service}-role"], type=click.Choice(other.roles), help=text), *_scope_options(other, own)]
 
 
-def _scope_options(format_: KeyFormat[Any]) -> list[click.Parameter]:
+def _scope_options(format_: KeyFormat[Any], own: KeyFormat[Any]) -> list[click.Parameter]:
     """An option for each field of the scope but the role."""
     options: list[click.Parameter] = []
     for field in msgspec.structs.fields(format_.scope):
@@ -154,7 +174,7 @@ def _scope_options(format_: KeyFormat[Any]) -> list[click.Parameter]:
         multiple = _has_tuple(field.type)
         options.append(
             click.Option(
-                [f"--{field.name.replace('_', '-')}"],
+                [f"--{_parameter(format_, field.name, own).replace('_', '-')}"],
                 multiple=multiple,
                 default=None if multiple else "",
                 metavar=(meta.extra or {}).get("metavar"),
