@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
+import ragstore_gateway
 from ragstore.kit.data_folder import prepare_folder
 from ragstore_gateway.settings import Settings
+
+
+def import_tables() -> None:
+    """Import the tables of all folders, which are the state: SQLAlchemy knows only tables that were imported."""
+    for file in Path(ragstore_gateway.__file__).parent.glob("*/*tables.py"):
+        importlib.import_module(f"ragstore_gateway.{file.parent.name}.{file.stem}")
 
 
 def state_commands(loaded_settings: Callable[[], Settings]) -> click.Group:
@@ -33,12 +41,11 @@ def state_commands(loaded_settings: Callable[[], Settings]) -> click.Group:
         engines. The gateway may run, but what it writes after the beginning is not in the copy. If anything fails, the
         target stays as it was.
         """
-        # The tables of all folders are part of the state.
-        from ragstore_gateway import assembly  # noqa: F401
         from ragstore_gateway.database.database import Database
         from ragstore_gateway.database.state_copy import CopyFailed, copy_state
         from ragstore_gateway.database.state_lock import StateInUse, lock_state
 
+        import_tables()
         settings = loaded_settings()
         source = Database.from_settings(settings)
         if not source.is_postgresql and not Path(str(source.url.database)).exists():

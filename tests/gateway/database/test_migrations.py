@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -18,7 +16,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, make_url
 
-import ragstore_gateway
+from ragstore_gateway.commands.state import import_tables
 from ragstore_gateway.database import database as database_module
 from ragstore_gateway.database.base import Base
 from ragstore_gateway.database.database import Database, create_engine
@@ -100,13 +98,6 @@ def stored(connection: Connection, table: str) -> list[dict[str, Any]]:
     return [{key: _naive(value) for key, value in row.items()} for row in rows]
 
 
-def load_tables() -> None:
-    """Import the tables of all packages."""
-    package = Path(str(ragstore_gateway.__file__)).parent
-    for file in package.glob("*/*tables.py"):
-        importlib.import_module(f"ragstore_gateway.{file.parent.name}.{file.stem}")
-
-
 async def test_an_empty_database_is_migrated_to_the_newest_schema_when_it_starts(database_url: str) -> None:
     database = Database(make_url(database_url))
     async with database.running():
@@ -159,7 +150,7 @@ def all_rows(connection: Connection) -> dict[str, list[dict[str, Any]]]:
 
 
 async def test_models_and_migrations_do_not_drift_apart(database_url: str) -> None:
-    load_tables()
+    import_tables()
     await on(database_url, upgrade)
 
     def differences(connection: Connection) -> list[Any]:
@@ -170,7 +161,7 @@ async def test_models_and_migrations_do_not_drift_apart(database_url: str) -> No
 
 
 async def test_a_missing_column_would_be_noticed(database_url: str) -> None:
-    load_tables()
+    import_tables()
     await on(database_url, upgrade)
 
     def differences(connection: Connection) -> list[Any]:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 import yaml
 from sqlalchemy import URL, make_url
 
-from ragstore_gateway import assembly  # noqa: F401  # its tables
+from ragstore_gateway.commands.state import import_tables
 from ragstore_gateway.conversations.ledger import Ledger
 from ragstore_gateway.conversations.repository import ConversationRepository
 from ragstore_gateway.database.base import Base
@@ -27,6 +27,8 @@ from tests.gateway.conversations.factories import step
 from tests.support.gateways import start_gateway
 from tests.support.keyed_services import eventually
 from tests.support.servers import inherited_environ, running
+
+import_tables()
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 DOCUMENTS: Final = 10_000

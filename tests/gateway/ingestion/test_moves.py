@@ -71,7 +71,8 @@ async def test_a_base_moves_to_another_store_and_back_while_readers_find_everyth
     await base.completed("large", text_of("large", 40))
     old = await settled(state, base, 43)
     before = {each["id"]: each for each in all_documents(ingesting.url, old)}
-    async with reading(base, {each["text"] for each in before.values()}) as results:
+    embedded = {each["text"]: server.texts[each["text"]] for each in before.values()}
+    async with reading(base, set(embedded)) as results:
         await changed(base, engine="shard-1")
         await until(lambda: state.collections(base.id)[0].id != old)
         new = await settled(state, base, 43)
@@ -82,7 +83,7 @@ async def test_a_base_moves_to_another_store_and_back_while_readers_find_everyth
         assert [each.state for each in state.collections(base.id)] == ["active"]
         await until(lambda: new not in collection_names(gateway.url))
     assert results.total() > 0
-    assert {server.texts[each["text"]] for each in before.values()} == {1}
+    assert {text: server.texts[text] for text in embedded} == embedded
     vectors = {id: each.pop("embedding") for id, each in before.items()}
     for id, each in copied.items():
         # Engines scale vectors to length 1, which may change the last bit.
