@@ -60,7 +60,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.is_dir():
         is_slow = collection_path.parent == config.rootpath / "tests" and collection_path.name in PROCESS_FOLDERS
     else:
-        is_slow = PROCESS_MODULE.search(collection_path.read_text("utf-8")) is not None
+        is_slow = collection_path.suffix == ".py" and bool(PROCESS_MODULE.search(collection_path.read_text("utf-8")))
     return True if is_slow else None
 
 
