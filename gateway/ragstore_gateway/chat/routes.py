@@ -71,7 +71,7 @@ _COMPLETION: Final[dict[str, Any]] = {
         {
             "name": SESSION_HEADER,
             "in": "header",
-            # A request that passes through may have a longer one.
+            # A request that passes through may have any value, also in the next header.
             "schema": {"type": "string"},
             "description": (
                 f"Session, the value of `{{session_id}}` in filters; for a `rag/` model up to {MAX_NAME_CHARACTERS} "
@@ -82,10 +82,10 @@ _COMPLETION: Final[dict[str, Any]] = {
         {
             "name": PASSAGES_HEADER,
             "in": "header",
-            "schema": {"type": "boolean"},
+            "schema": {"type": "string", "examples": ["true"]},
             "description": (
                 "With `true`, the response of a `rag/` model has the passages of its prompt: `passages` of the object "
-                "`rag`, or of the last delta of a stream."
+                "`rag`, or of the last delta of a stream. Such a model rejects other values than `true` and `false`."
             ),
         },
     ],

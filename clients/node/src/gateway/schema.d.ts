@@ -6755,8 +6755,8 @@ export interface operations {
                 "X-Conversation-Id"?: string;
                 /** @description Session, the value of `{session_id}` in filters; for a `rag/` model up to 256 characters. In its place, the body may have `session_id` or `metadata.session_id`. It is ignored with `RAGSTORE_GATEWAY_SESSION_FROM=key`. */
                 "X-Session-Id"?: string;
-                /** @description With `true`, the response of a `rag/` model has the passages of its prompt: `passages` of the object `rag`, or of the last delta of a stream. */
-                "X-RAG-Passages"?: boolean;
+                /** @description With `true`, the response of a `rag/` model has the passages of its prompt: `passages` of the object `rag`, or of the last delta of a stream. Such a model rejects other values than `true` and `false`. */
+                "X-RAG-Passages"?: string;
             };
             path?: never;
             cookie?: never;
