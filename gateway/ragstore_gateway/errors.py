@@ -374,13 +374,6 @@ class TooManyStreams(ServiceError):
     retry_after = 1
 
 
-class CallerGone(ServiceError):
-    """The caller disconnected before its response began. Nobody reads this; the access log and the metrics show it."""
-
-    status: ClassVar[int] = 499
-    title: ClassVar[str] = "Caller disconnected"
-
-
 class ExtractionFailed(ServiceError):
     """A document is damaged, or is not what it is declared to be, or its parser failed on it."""
 
