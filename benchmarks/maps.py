@@ -97,6 +97,7 @@ def measure(served: Served, kind: str, count: int, repeats: int) -> None:
         for title, body in MAPS.items():
             times: list[float] = []
             waits: list[float] = []
+            size = 0
             for number in range(repeats):
                 changed = {"documents": [{"id": "d0", "metadata": {"run": number}}], "mode": "merge"}
                 http.patch(f"/collections/{name}/documents", json=changed).raise_for_status()
@@ -106,6 +107,7 @@ def measure(served: Served, kind: str, count: int, repeats: int) -> None:
                     started = time.perf_counter()
                     response = http.post(f"/collections/{name}/map", json=body).raise_for_status()
                     times.append(time.perf_counter() - started)
+                    size = len(response.content)
                 waits += queries[before:]
             started = time.perf_counter()
             http.post(f"/collections/{name}/map", json=body).raise_for_status()
@@ -113,7 +115,7 @@ def measure(served: Served, kind: str, count: int, repeats: int) -> None:
             print(
                 f"| {kind} | {count:,} | {title} | {statistics.median(times):.2f} s | {cached * 1000:.0f} ms | "
                 f"{statistics.median(waits) * 1000:.0f} / {max(waits) * 1000:.0f} ms | "
-                f"{len(response.content) / 1e6:.1f} MB | load {os.getloadavg()[0]:.1f} |",
+                f"{size / 1e6:.1f} MB | load {os.getloadavg()[0]:.1f} |",
                 flush=True,
             )
 
