@@ -131,7 +131,6 @@ def requests_on(name: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield "GET", documents, {"params": {"where": json.dumps(where), "include": "embedding"}}
         yield "POST", f"{documents}/filter", {"json": {"where": where}}
         yield "POST", query, {"json": {"query_embedding": [1, NUMBERS[1]], "where": where}}
-        yield "POST", f"{path}/map", {"json": {"where": where, "color": "secret"}}
         yield "POST", f"{documents}/delete", {"json": {"where": {"$and": [where, {"absent": 1}]}}}
     for where in text_filters():
         yield "GET", documents, {"params": {"where_document": json.dumps(where)}}
