@@ -541,7 +541,11 @@ export interface paths {
         get: operations["getQuestionRun"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Cancel a run of a question set
+         * @description Cancel a run. It has no figures, and its searches end within a second.
+         */
+        delete: operations["cancelQuestionRun"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2764,7 +2768,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "engine_missing" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_not_found" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "step_not_found" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "tenant_bases_exceeded" | "tenant_bytes_exceeded" | "tenant_documents_exceeded" | "tenant_requests_exceeded" | "tenant_tokens_exceeded" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "too_many_verifications" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "verification_timeout" | "version_conflict";
+        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "engine_missing" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_ended" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_not_found" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "step_not_found" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "tenant_bases_exceeded" | "tenant_bytes_exceeded" | "tenant_documents_exceeded" | "tenant_requests_exceeded" | "tenant_tokens_exceeded" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "too_many_verifications" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "verification_timeout" | "version_conflict";
         /**
          * QuestionOutcome
          * @description The outcome of a question in a run.
@@ -2794,10 +2798,10 @@ export interface components {
             /** @description Id of the run. */
             runId: string;
             /**
-             * @description `failed`: a search failed, or the time limit was reached. `interrupted`: the process that executed it ended. Only a completed run has figures.
+             * @description `failed`: a search failed, or the time limit was reached. `cancelled`: a caller cancelled it, or the set was deleted. `interrupted`: the process that executed it ended. Only a completed run has figures.
              * @enum {unknown}
              */
-            status: "completed" | "failed" | "interrupted" | "running";
+            status: "cancelled" | "completed" | "failed" | "interrupted" | "running";
             /**
              * @description Why it is not completed, such as `timeout`; empty otherwise.
              * @example timeout
@@ -2809,6 +2813,8 @@ export interface components {
             baseVersion: number;
             /** @description Number of questions with expected passages. */
             questions: number;
+            /** @description Number of these questions that were searched for, written once a second. */
+            searched: number;
             figures?: components["schemas"]["RunFigures"];
             /** @description Id of the completed run before. */
             comparedWith?: string;
@@ -2837,10 +2843,10 @@ export interface components {
             /** @description Id of the run. */
             runId: string;
             /**
-             * @description `failed`: a search failed, or the time limit was reached. `interrupted`: the process that executed it ended. Only a completed run has figures.
+             * @description `failed`: a search failed, or the time limit was reached. `cancelled`: a caller cancelled it, or the set was deleted. `interrupted`: the process that executed it ended. Only a completed run has figures.
              * @enum {unknown}
              */
-            status: "completed" | "failed" | "interrupted" | "running";
+            status: "cancelled" | "completed" | "failed" | "interrupted" | "running";
             /**
              * @description Why it is not completed, such as `timeout`; empty otherwise.
              * @example timeout
@@ -2852,6 +2858,8 @@ export interface components {
             baseVersion: number;
             /** @description Number of questions with expected passages. */
             questions: number;
+            /** @description Number of these questions that were searched for, written once a second. */
+            searched: number;
             figures?: components["schemas"]["RunFigures"];
             /** @description Id of the completed run before. */
             comparedWith?: string;
@@ -5233,6 +5241,37 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    cancelQuestionRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the question set. */
+                id: string;
+                /** @description Id of the run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];

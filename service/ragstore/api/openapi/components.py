@@ -15,7 +15,7 @@ from ragstore.kit.errors import FieldError
 from ragstore.kit.health import Probe
 from ragstore.kit.openapi import REF, JsonSchema, problem_code, ref, without_marks
 from ragstore.kit.schema_marks import PROBLEM_CODE
-from ragstore.model import documents
+from ragstore.model import documents, maps
 from ragstore.model.filters.where_document import MAX_TEXT
 from ragstore.model.filters.where_document import OPERATORS as TEXT_OPERATORS
 from ragstore.operations.stream import events
@@ -129,6 +129,8 @@ _STRUCTS: Final = (
     schemas.MultiQueryRequest,
     schemas.QueryResults,
     schemas.MultiQueryResults,
+    schemas.MapRequest,
+    maps.CollectionMap,
     schemas.ServiceInfo,
     access.Access,
     schemas.Health,

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from litestar.types import Receive, ReceiveMessage
+from litestar.types import Receive
 
-from ragstore.kit.errors import Unauthorized
-from ragstore_gateway.errors import CallerGone
+from ragstore.kit.errors import CallerGone, Unauthorized
 
 WATCH_AFTER_SECONDS: Final = 0.25
 """Time after which the connection is watched. Watching costs a task, which short requests do not need."""
@@ -83,17 +82,3 @@ class CallerWatch:
             pass
         if not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
-
-
-def receiving(body: bytes) -> Receive:
-    """An ASGI callable for an application within this process. It receives a body, and then nothing more.
-
-    The caller of the whole request is watched where the request was received.
-    """
-    messages: list[ReceiveMessage] = [{"type": "http.request", "body": body, "more_body": False}]
-    never: asyncio.Future[ReceiveMessage] = asyncio.get_running_loop().create_future()
-
-    async def receive() -> ReceiveMessage:
-        return messages.pop() if messages else await asyncio.shield(never)
-
-    return receive
