@@ -4,9 +4,11 @@ import "./bases/calls";
 import "./collections/where";
 import "./grid";
 import "./pages";
+import "./row_list";
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { VNode } from "preact";
 import { Fragment, h, type Child } from "./jsx";
-import type { Failure } from "./failure";
+import { asFailure, type Failure } from "./failure";
 import type { Resource, Trouble } from "./resource";
 import { includes, type Role } from "./session";
 import { mark, Stored, raw } from "./stored";
@@ -33,6 +35,20 @@ export function Bones({ rows = 6 }: { rows?: number }) {
       ))}
     </div>
   );
+}
+
+/** A part of the page whose code is loaded when it is shown. */
+export function Later<P extends object>({ load, properties }: { load: () => Promise<{ default: (properties: P) => VNode }>; properties: P }) {
+  const [view, setView] = useState<{ of: (properties: P) => VNode }>();
+  const [failure, setFailure] = useState<Failure>();
+  useEffect(() => {
+    load()
+      .then((module) => setView({ of: module.default }))
+      .catch((error: unknown) => setFailure(asFailure(error)));
+  }, [load]);
+  // A failed import is kept by the browser, so that only a new page loads it again.
+  if (failure) return <Problem failure={failure} retry={() => location.reload()} />;
+  return view ? h(view.of as (properties: never) => VNode, properties) : <Bones />;
 }
 
 /** That there is nothing, and the next step. */

@@ -23,15 +23,15 @@ import {
 interface Properties {
   collection: Stored;
   where: Where | undefined;
-  contains: string;
   /** Fields to suggest. */
   fields: Stored[];
   /** Exact number of matches; undefined until it is known. */
   total: number | undefined;
-  code: Child;
+  /** Further controls beside the filters. */
+  tools: Child;
 }
 
-export function Filters({ collection, where, contains, fields, total, code }: Properties) {
+export function Filters({ collection, where, fields, total, tools }: Properties) {
   const [isAdding, setAdding] = useState(false);
   const conditions = where ? conditionsOf(where) : [];
   function set(next: Where | undefined): void {
@@ -61,8 +61,7 @@ export function Filters({ collection, where, contains, fields, total, code }: Pr
           </li>
         </ul>
         <div class="row">
-          <TextFilter contains={contains} />
-          {code}
+          {tools}
           <span class="fine" role="status">
             {total !== undefined && words.countLabel(total)}
           </span>
@@ -93,7 +92,8 @@ function Chip({ condition: { field, operator, value } }: { condition: Condition 
   );
 }
 
-function TextFilter({ contains }: { contains: string }) {
+/** A field for a text that documents contain. */
+export function TextFilter({ contains }: { contains: string }) {
   const [text, setText] = useState(contains);
   useEffect(() => setText(contains), [contains]);
   return (

@@ -21,11 +21,7 @@ type State = { is: "idle" } | { is: "running" } | { is: "done"; results: Results
 
 export function Query({ collection }: { collection: Collection }) {
   const opened = route.value.query.get("id") ?? undefined;
-  const model = useResource("model", async (signal) => {
-    if (gatewayRole.value === undefined) return undefined;
-    return (await gateway("get", "/health", { signal })).value.model;
-  });
-  const embeds = whetherEmbeds(collection, model.data);
+  const { embeds, isLoading } = useEmbedder(collection);
   const [mode, setMode] = useState<Mode>();
   const chosen = mode ?? (embeds ? "text" : "document");
   const [text, setText] = useState("");
@@ -81,7 +77,7 @@ export function Query({ collection }: { collection: Collection }) {
               </label>
             ))}
           </fieldset>
-          {!embeds && !model.isLoading && (
+          {!embeds && !isLoading && (
             <p class="fine">{gatewayRole.value === undefined ? words.noEmbedder : words.modelDiffers}</p>
           )}
           <label class="field">
@@ -163,13 +159,18 @@ function resultsOf(state: State, collection: Collection): Child {
   );
 }
 
-/** Whether the gateway's model made the vectors of a collection. */
-function whetherEmbeds(collection: Collection, model: Stored | undefined): boolean {
+/** Whether the gateway's model made the vectors of a collection, so that it embeds texts for it. */
+export function useEmbedder(collection: Collection): { embeds: boolean; isLoading: boolean } {
+  const { data: model, isLoading } = useResource("model", async (signal) => {
+    if (gatewayRole.value === undefined) return undefined;
+    return (await gateway("get", "/health", { signal })).value.model;
+  });
   const own = collection.metadata["embedding_model"];
-  return model !== undefined && own !== undefined && (own as unknown as string) === raw(model);
+  return { embeds: model !== undefined && own !== undefined && (own as unknown as string) === raw(model), isLoading };
 }
 
-async function embeddingOf(mode: Mode, text: string, collection: Collection): Promise<unknown> {
+/** The embedding of a text, of a document of the collection, or of a vector as JSON. */
+export async function embeddingOf(mode: Mode, text: string, collection: Collection): Promise<unknown> {
   if (mode === "text") {
     const { value } = await gateway("post", "/embed", { body: { inputs: [text], normalize: true, kind: "query" } });
     return value.vectors[0];

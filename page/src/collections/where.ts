@@ -12,6 +12,17 @@ export interface Condition {
 
 export type Where = Record<string, unknown>;
 
+/** The filter in an address. */
+export function filterIn(query: URLSearchParams): { where: Where | undefined; contains: string } {
+  let where: Where | undefined;
+  try {
+    where = JSON.parse(query.get("where") ?? "null") as Where | undefined;
+  } catch {
+    where = undefined;
+  }
+  return { where: where ?? undefined, contains: query.get("text") ?? "" };
+}
+
 /** The filter of conditions that must all hold. */
 export function whereOf(conditions: Condition[]): Where | undefined {
   const parts = conditions.map(({ field, operator, value }) => ({
