@@ -36,6 +36,7 @@ describe("options", () => {
     ["query", (options) => client.query("abc", [1], options)],
     ["queryBatch", (options) => client.queryBatch("abc", [[1]], options)],
     ["queryCollections", (options) => client.queryCollections(["abc"], [1], options)],
+    ["mapCollection", (options) => client.mapCollection("abc", options)],
     ["createCollection", (options) => client.createCollection("abc", options)],
     ["listCollections", (options) => client.listCollections(options)],
     ["iterCollections", (options) => client.iterCollections(options).next()],

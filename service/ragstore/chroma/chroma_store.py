@@ -317,9 +317,7 @@ class ChromaStore:
 
     async def map_collection(self, name: str, parameters: MapParameters) -> CollectionMap:
         """Make a map of a sample of the documents."""
-        return await self._cache.with_collection(
-            name, lambda collection: make_map(self.backend, collection, parameters)
-        )
+        return await self._cache.with_collection(name, lambda found: make_map(self.backend, found, parameters))
 
     # -- implementation -----------------------------------------------------------------------
 

@@ -171,8 +171,8 @@ def rounded(numbers: Doubles) -> Doubles:
     """Numbers with the digits of float32, within its range."""
     limited = np.clip(numbers, -_MAX, _MAX)
     magnitudes = np.floor(np.log10(np.abs(limited), where=limited != 0, out=np.zeros_like(limited)))
-    # Powers of ten beyond these are not exact, and the digits of such numbers make no difference.
-    places = np.clip(DIGITS - 1 - magnitudes, -300, 22)
+    # Powers of ten from 1e23 on are not exact. Such numbers may keep more digits, which makes no difference.
+    places = np.clip(DIGITS - 1 - magnitudes, -300, 300)
     factors = np.power(10.0, np.abs(places))
     scaled = np.rint(np.where(places >= 0, limited * factors, limited / factors))
     result: Doubles = np.where(places >= 0, scaled / factors, scaled * factors) + 0.0
