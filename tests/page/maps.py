@@ -23,8 +23,8 @@ EMBEDDED: Final = 32
 """Texts of one call."""
 
 
-def add_sentences(http: httpx.Client) -> int:
-    """Create a collection of the sentences of the example handbook, embedded by the gateway; their number."""
+def add_sentences(http: httpx.Client) -> None:
+    """Create a collection of the sentences of the example handbook, embedded by the gateway."""
     documents: list[dict[str, Any]] = []
     sections = (ROOT / "examples/handbook/handbook.md").read_text().split("\n## ")[1:]
     for number, section in enumerate(sections):
@@ -42,14 +42,17 @@ def add_sentences(http: httpx.Client) -> int:
     created = {"name": SENTENCES, "metadata": {"embedding_model": model}}
     http.post("/collections", json=created).raise_for_status()
     http.post(f"/collections/{SENTENCES}/documents", json={"documents": documents}).raise_for_status()
-    return len(documents)
 
 
-def add_clusters(http: httpx.Client) -> list[int]:
-    """Create a collection of documents in clusters; the topic of each document."""
+def topics() -> list[int]:
+    """The topic of each document of the clusters."""
+    return [topic for _ in range(PER_TOPIC) for topic in range(TOPICS)]
+
+
+def add_clusters(http: httpx.Client) -> None:
+    """Create a collection of documents in clusters, and one of a single document."""
     numbers = np.random.default_rng(29)
     centres = numbers.normal(size=(TOPICS, DIMENSION))
-    topics = [topic for _ in range(PER_TOPIC) for topic in range(TOPICS)]
     documents = [
         {
             "id": f"d{index}",
@@ -57,11 +60,13 @@ def add_clusters(http: httpx.Client) -> list[int]:
             "embedding": (centres[topic] + numbers.normal(scale=0.8, size=DIMENSION)).tolist(),
             "metadata": {"topic": topic, "kind": f"kind {topic % 3}", "rank": index},
         }
-        for index, topic in enumerate(topics)
+        for index, topic in enumerate(topics())
     ]
     http.post("/collections", json={"name": CLUSTERS}).raise_for_status()
     http.post(f"/collections/{CLUSTERS}/documents", json={"documents": documents}).raise_for_status()
-    return topics
+    alone = {"id": "alone", "text": "The only document", "embedding": [1, 0]}
+    http.post("/collections", json={"name": "one"}).raise_for_status()
+    http.post("/collections/one/documents", json={"documents": [alone]}).raise_for_status()
 
 
 def arranged(tab: Tab) -> Tab:

@@ -322,7 +322,9 @@ def test_axe_finds_no_fault_while_data_is_loaded(open_tab: OpenTab, store: Serve
     assert tab.faults() == []
 
 
-@pytest.mark.parametrize("screen", ["list", "documents", "document", "query", "map", "map and document", "settings", "health"])
+@pytest.mark.parametrize(
+    "screen", ["list", "documents", "document", "query", "map", "map and document", "settings", "health"]
+)
 def test_a_narrow_window_does_not_scroll_sideways(open_tab: OpenTab, store: Served, screen: str) -> None:
     tab = opened(open_tab, store, screen, viewport=NARROW)
 

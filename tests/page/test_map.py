@@ -19,8 +19,6 @@ from tests.page.maps import (
     PER_TOPIC,
     SENTENCES,
     TOPICS,
-    add_clusters,
-    add_sentences,
     arranged,
     draw_around,
     listed,
@@ -31,25 +29,6 @@ from tests.page.tab import Tab
 from tests.page.test_keyboard import active, focused, press, tab_to
 from tests.support.keyed_services import KeyedService, eventually
 from tests.support.servers import Served
-
-
-@pytest.fixture(scope="module")
-def clusters(store: Served) -> Served:
-    """The store, with a collection of clusters."""
-    with httpx.Client(base_url=store.url, timeout=60) as http:
-        add_clusters(http)
-        alone = {"id": "alone", "text": "The only document", "embedding": [1, 0]}
-        http.post("/collections", json={"name": "one"}).raise_for_status()
-        http.post("/collections/one/documents", json={"documents": [alone]}).raise_for_status()
-    return store
-
-
-@pytest.fixture(scope="module")
-def sentences(gateway: Served) -> Served:
-    """The gateway, with a collection of the sentences of the handbook."""
-    with httpx.Client(base_url=gateway.url, timeout=60) as http:
-        add_sentences(http)
-    return gateway
 
 
 def mapped(open_tab: OpenTab, served: Served, collection: str = CLUSTERS, query: str = "", **options: Any) -> Tab:

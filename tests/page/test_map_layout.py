@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.page.maps import CLUSTERS, PER_TOPIC, add_clusters
+from tests.page.maps import CLUSTERS, PER_TOPIC, topics
 from tests.support.pages import ROOT
 from tests.support.servers import Served
 
@@ -48,9 +48,9 @@ def refine(program: Path, map_: dict[str, Any]) -> dict[str, list[list[float]]]:
     return {name: np.reshape(numbers, (-1, 2)).tolist() for name, numbers in json.loads(ran.stdout).items()}
 
 
-def kept(positions: Sequence[Sequence[float]], topics: Sequence[int]) -> float:
+def kept(positions: Sequence[Sequence[float]]) -> float:
     """The share of the nearest points on a map that have the same topic."""
-    at, of = np.array(positions), np.array(topics)
+    at, of = np.array(positions), np.array(topics())
     distances = np.linalg.norm(at[:, None] - at[None], axis=2)
     np.fill_diagonal(distances, np.inf)
     nearest = np.argsort(distances, axis=1)[:, :NEIGHBOURS]
@@ -58,35 +58,36 @@ def kept(positions: Sequence[Sequence[float]], topics: Sequence[int]) -> float:
 
 
 @pytest.fixture(scope="module")
-def clustered(store: Served) -> tuple[dict[str, Any], list[int]]:
-    """The map of a collection of clusters, and the cluster of each point."""
-    with httpx.Client(base_url=store.url, timeout=60) as http:
-        topics = add_clusters(http)
-        found = http.post(f"/collections/{CLUSTERS}/map", json={}).raise_for_status().json()
-    assert found["ids"] == [f"d{index}" for index in range(len(topics))]
-    return found, topics
+def clustered(clusters: Served) -> dict[str, Any]:
+    """The map of a collection of clusters."""
+    response = httpx.post(f"{clusters.url}/collections/{CLUSTERS}/map", json={}, timeout=60).raise_for_status()
+    found: dict[str, Any] = response.json()
+    assert found["ids"] == [f"d{index}" for index in range(len(topics()))]
+    return found
 
 
-def test_a_refined_map_keeps_the_neighbours_that_a_projection_loses(
-    program: Path, clustered: tuple[dict[str, Any], list[int]]
-) -> None:
-    map_, topics = clustered
-    positions = refine(program, map_)
-    shares = {name: round(kept(each, topics), 2) for name, each in positions.items()}
+def test_a_refined_map_keeps_the_neighbours_that_a_projection_loses(program: Path, clustered: dict[str, Any]) -> None:
+    positions = refine(program, clustered)
+    shares = {name: round(kept(each), 2) for name, each in positions.items()}
     print(shares)  # noqa: T201
 
     assert shares["before"] < 0.5
     assert shares["after"] > 0.95
 
 
-def test_the_positions_do_not_depend_on_the_run(program: Path, clustered: tuple[dict[str, Any], list[int]]) -> None:
-    assert refine(program, clustered[0]) == refine(program, clustered[0])
+def test_the_positions_do_not_depend_on_the_run(program: Path, clustered: dict[str, Any]) -> None:
+    assert refine(program, clustered) == refine(program, clustered)
 
 
 @pytest.mark.parametrize("points", [0, 1, 2, PER_TOPIC])
 def test_equal_documents_and_few_of_them_have_finite_positions(program: Path, points: int) -> None:
     near = [[other for other in range(points) if other != point][:NEIGHBOURS] for point in range(points)]
-    map_ = {"x": [0.0] * points, "y": [0.0] * points, "neighbours": near, "distances": [[0.0] * len(row) for row in near]}
+    map_ = {
+        "x": [0.0] * points,
+        "y": [0.0] * points,
+        "neighbours": near,
+        "distances": [[0.0] * len(row) for row in near],
+    }
     after = np.array(refine(program, map_)["after"])
 
     assert len(after) == points
