@@ -18,7 +18,7 @@ TOPICS: Final = 20
 PER_TOPIC: Final = 30
 DIMENSION: Final = 48
 
-ARRANGED: Final = "Near points are similar documents"
+ARRANGED: Final = "Near points are similar"
 EMBEDDED: Final = 32
 """Texts of one call."""
 

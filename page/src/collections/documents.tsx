@@ -7,12 +7,12 @@ import { useRows } from "../pages";
 import { amend, route } from "../route";
 import { RowList } from "../row_list";
 import type { components } from "../schema/store";
-import { mark, oneLine, raw, Stored, type Marked } from "../stored";
+import { oneLine, raw, Stored, type Marked } from "../stored";
 import { words } from "../words";
 import { CopyAs } from "./code";
 import { Filters, TextFilter } from "./filters";
 import { pairsOf, Summary } from "./metadata";
-import { DocumentPanel } from "./panel";
+import { WithDocument } from "./panel";
 import { filterIn } from "./where";
 
 export type Document = Marked<components["schemas"]["Document"]>;
@@ -51,17 +51,6 @@ export function Documents({ collection, changed }: { collection: Stored; changed
     if (row) amend({ id: row.id }, { replace });
   }
 
-  function close(): void {
-    amend({ id: undefined });
-    document.getElementById("documents")?.focus();
-  }
-
-  function forget(): void {
-    close();
-    rows.reload();
-    changed();
-  }
-
   const isFiltered = where !== undefined || contains !== "";
   return (
     <>
@@ -77,25 +66,27 @@ export function Documents({ collection, changed }: { collection: Stored; changed
           </>
         }
       />
-      <div class="with-panel">
-        <div class="list">
-          <RowList
-            key={key}
-            of={rows}
-            id="documents"
-            columns={COLUMNS}
-            label={words.countLabel}
-            empty={isFiltered ? words.noDocumentFound : words.noDocuments}
-            cells={cellsOf}
-            open={(_, at) => show(at, opened !== undefined)}
-            moved={(at) => opened !== undefined && follow(at)}
-            isOpen={(document) => raw(document.id) === opened}
-          />
-        </div>
-        {opened !== undefined && (
-          <DocumentPanel collection={collection} id={mark(opened)} close={close} deleted={forget} />
-        )}
-      </div>
+      <WithDocument
+        collection={collection}
+        list="documents"
+        deleted={() => {
+          rows.reload();
+          changed();
+        }}
+      >
+        <RowList
+          key={key}
+          of={rows}
+          id="documents"
+          columns={COLUMNS}
+          label={words.countLabel}
+          empty={isFiltered ? words.noDocumentFound : words.noDocuments}
+          cells={cellsOf}
+          open={(_, at) => show(at, opened !== undefined)}
+          moved={(at) => opened !== undefined && follow(at)}
+          isOpen={(document) => raw(document.id) === opened}
+        />
+      </WithDocument>
     </>
   );
 }

@@ -3,8 +3,7 @@ import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
 import { momentOf, word } from "../bases/calls";
-import { asFailure, type Failure } from "../failure";
-import { Empty, Loaded, Problem, RoleButton, Table } from "../parts";
+import { Empty, Loaded, RoleButton, Table, useAttempts } from "../parts";
 import { usePolling, useResource } from "../resource";
 import { link } from "../route";
 import type { components } from "../schema/gateway";
@@ -28,19 +27,14 @@ interface Properties {
 }
 
 export function Runs({ id, run, isChanged }: Properties) {
-  const [failure, setFailure] = useState<Failure>();
+  const attempts = useAttempts();
   const [k, setK] = useState(10);
   const runs = useResource("runs", async (signal) => (await gateway("get", "/ragstore/questions/{id}/runs", { path: { id }, query: { limit: KEPT }, signal })).value.runs);
   const { data = [], reload } = runs;
   const isRunning = data.some((each) => each.status === "running");
   usePolling(isRunning, reload);
   async function start(): Promise<void> {
-    setFailure(undefined);
-    try {
-      await gateway("post", "/ragstore/questions/{id}/runs", { path: { id } });
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
+    await attempts.run(() => gateway("post", "/ragstore/questions/{id}/runs", { path: { id } }));
     reload();
   }
   return (
@@ -60,7 +54,7 @@ export function Runs({ id, run, isChanged }: Properties) {
         </label>
       </div>
       {isChanged && <p class="fine">{say.unsaved}</p>}
-      {failure && <Problem failure={failure} />}
+      {attempts.problem}
       <Loaded of={runs} draw={(all) => (all.length === 0 ? <Empty of={[say.noRuns, ""]} /> : <Figures id={id} of={all} k={k} current={run} />)} />
       {run !== undefined && <Outcomes key={run} id={id} run={run} state={data.find((each) => raw(each.runId) === run)?.status} />}
     </div>

@@ -61,10 +61,7 @@ export function* refined(at: Float64Array, neighbours: number[][], distances: nu
   }
 }
 
-function spreadOf(values: number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return (sorted.at(-1) ?? 0) - (sorted[0] ?? 0);
-}
+const spreadOf = (values: number[]): number => Math.max(...values) - Math.min(...values);
 
 /** The weights of a point's neighbours, nearest first: 1 for the nearest, and log2(n + 1) in all. */
 function weightsOf(distances: number[]): number[] {

@@ -13,7 +13,7 @@ import { formatted, timeOf, words } from "../../words";
 import { fieldsOf, useFollowing, type Document } from "../documents";
 import { Filters } from "../filters";
 import type { Collection } from "../list";
-import { DocumentPanel } from "../panel";
+import { WithDocument } from "../panel";
 import { filterIn, type Where } from "../where";
 import { MapCanvas } from "./canvas";
 import { groupsOf, type Group } from "./groups";
@@ -41,77 +41,69 @@ export default function MapTab({ collection, changed }: { collection: Collection
     return (await store("post", "/collections/{collection_name}/map", { path, body: body as never, signal })).value;
   });
   // The points stay where they are while other colours are read, and if the documents are the same.
-  const drawn = useRef<CollectionMap>(undefined);
-  if (map.data && !(drawn.current && isSame(drawn.current, map.data))) drawn.current = map.data;
+  const identity = useMemo(() => JSON.stringify([map.data?.ids, map.data?.x]), [map.data]);
   const isFirst = useRef(true);
   useEffect(() => {
     if (!isFirst.current) map.reload();
     isFirst.current = false;
   }, [field]);
-  const opened = query.get("id") ?? undefined;
-  function close(): void {
-    amend({ id: undefined });
-    document.getElementById("map-documents")?.focus();
-  }
-  function forget(): void {
-    close();
-    changed();
-    map.reload();
-  }
   return (
     <>
       <Filters collection={collection.name} where={where} fields={fields} total={map.data?.total} tools={<Tools field={field} fields={fields} points={points} />} />
-      <div class="with-panel">
-        <div class="list">
-          <Loaded
-            of={map}
-            draw={(found) =>
-              found.ids.length === 0 ? (
-                <Empty of={where ? words.noDocumentFound : words.noDocuments} />
-              ) : (
-                <Drawn key={raw(drawn.current?.as_of ?? found.as_of)} {...{ collection, where, field, opened, setFields }} map={found} again={map.reload} />
-              )
-            }
-          />
-        </div>
-        {opened !== undefined && <DocumentPanel collection={collection.name} id={mark(opened)} close={close} deleted={forget} />}
-      </div>
+      <WithDocument
+        collection={collection.name}
+        list="map-documents"
+        deleted={() => {
+          changed();
+          map.reload();
+        }}
+      >
+        <Loaded
+          of={map}
+          draw={(found) =>
+            found.ids.length === 0 ? (
+              <Empty of={where ? words.noDocumentFound : words.noDocuments} />
+            ) : (
+              <Drawn key={identity} {...{ collection, where, field, setFields }} map={found} again={map.reload} />
+            )
+          }
+        />
+      </WithDocument>
     </>
   );
 }
 
-/** Whether two maps have the same documents in the same places. */
-function isSame(one: CollectionMap, other: CollectionMap): boolean {
-  return one.ids.length === other.ids.length && one.ids.every((id, at) => raw(id) === raw(other.ids[at] as Stored) && one.x[at] === other.x[at]);
-}
-
 /** The choices of the colour and of the number of points. */
 function Tools({ field, fields, points }: { field: string; fields: Stored[]; points: number }) {
-  const listed = fields.map(raw);
+  const named = new Set(["", field, ...fields.map(raw)]);
   return (
     <>
-      <label class="row">
-        <span class="fine">{say.colour}</span>
-        <select value={field} onChange={(event) => amend({ color: event.currentTarget.value }, { replace: true })}>
-          <option value="">{say.noColour}</option>
-          {[...(field && !listed.includes(field) ? [field] : []), ...listed].map((each) => (
-            <option key={each} value={each}>
-              {plain(mark(each), 60)}
-            </option>
-          ))}
-        </select>
-      </label>
-      <label class="row">
-        <span class="fine">{say.points}</span>
-        <select value={points} onChange={(event) => amend({ points: event.currentTarget.value }, { replace: true })}>
-          {POINTS.map((each) => (
-            <option key={each} value={each}>
-              {formatted(each)}
-            </option>
-          ))}
-        </select>
-      </label>
+      <Select label={say.colour} value={field} options={[...named].map((each) => [each, each ? plain(mark(each), 60) : say.noColour])} set={(color) => amend({ color }, { replace: true })} />
+      <Select label={say.points} value={String(points)} options={POINTS.map((each) => [String(each), formatted(each)])} set={(value) => amend({ points: value }, { replace: true })} />
     </>
+  );
+}
+
+interface SelectProperties {
+  label: string;
+  value: string;
+  /** Values with their titles. */
+  options: [string, string][];
+  set: (value: string) => void;
+}
+
+function Select({ label, value, options, set }: SelectProperties) {
+  return (
+    <label class="row">
+      <span class="fine">{label}</span>
+      <select value={value} onChange={(event) => set(event.currentTarget.value)}>
+        {options.map(([each, title]) => (
+          <option key={each} value={each}>
+            {title}
+          </option>
+        ))}
+      </select>
+    </label>
   );
 }
 
@@ -125,15 +117,15 @@ interface DrawnProperties {
   collection: Collection;
   where: Where | undefined;
   field: string;
-  opened: string | undefined;
   setFields: (fields: Stored[]) => void;
   map: CollectionMap;
   again: () => void;
 }
 
 /** A map and its list. A map of another time has another key. */
-function Drawn({ collection, where, field, opened, setFields, map, again }: DrawnProperties) {
+function Drawn({ collection, where, field, setFields, map, again }: DrawnProperties) {
   const { ids } = map;
+  const opened = route.value.query.get("id") ?? undefined;
   const [isArranged, setArranged] = useState(false);
   const [choice, setChoice] = useState<Choice>();
   const [pointed, setPointed] = useState<number>();
@@ -198,7 +190,7 @@ function Drawn({ collection, where, field, opened, setFields, map, again }: Draw
       </section>
       <section class="map-list" aria-label={words.documents}>
         <div class="map-head stack tight">
-          <Question {...{ collection, where, ids }} isWhole={ids.length === map.total} show={(near) => choose({ by: "question", points: near })} />
+          <Question {...{ collection, where, places }} isWhole={ids.length === map.total} show={(near) => choose({ by: "question", points: near })} />
           <p class="row" role="status">
             <span class="fine">{summaryOf(choice, map)}</span>
             {choice && (

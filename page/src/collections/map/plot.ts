@@ -95,15 +95,11 @@ export class Plot {
     this.#context.stroke();
   }
 
-  /** A question is in the middle of its neighbours, above them, with a line to each. */
+  /** A question is amid its neighbours, above them, with a line to each. By the median, it is beside most of them. */
   #question(near: Place[]): void {
     if (near.length === 0) return;
     const context = this.#context;
-    const middle: Place = [0, 0];
-    for (const [x, y] of near) {
-      middle[0] += x / near.length;
-      middle[1] += y / near.length;
-    }
+    const middle = [0, 1].map((axis) => near.map((place) => place[axis] as number).sort((a, b) => a - b)[near.length >> 1]) as Place;
     context.beginPath();
     for (const place of near) {
       context.moveTo(...middle);
@@ -154,15 +150,9 @@ function stamp(image: Uint32Array, width: number, { size, pixels }: Form, x: num
 
 /** Positions on a canvas: as large as it allows, in the proportions of the map. */
 function fitted(at: Float64Array, width: number, height: number): Place[] {
-  const bounds = [Infinity, Infinity, -Infinity, -Infinity] as [number, number, number, number];
   const points = Array.from({ length: at.length / 2 }, (_, point) => [at[2 * point], -(at[2 * point + 1] as number)] as Place);
-  for (const [x, y] of points) {
-    if (x < bounds[0]) bounds[0] = x;
-    if (y < bounds[1]) bounds[1] = y;
-    if (x > bounds[2]) bounds[2] = x;
-    if (y > bounds[3]) bounds[3] = y;
-  }
-  const [left, top, right, bottom] = bounds;
+  const [xs, ys] = [0, 1].map((axis) => points.map((place) => place[axis] as number)) as [number[], number[]];
+  const [left, top, right, bottom] = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
   // A single point has no extent; it is in the middle.
   const scale = Math.min((width - 2 * MARGIN) / (right - left || 1), (height - 2 * MARGIN) / (bottom - top || 1));
   return points.map(([x, y]) => [(width + (2 * x - left - right) * scale) / 2, (height + (2 * y - top - bottom) * scale) / 2]);

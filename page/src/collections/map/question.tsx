@@ -2,10 +2,9 @@
 import { useState } from "preact/hooks";
 import { Fragment, h } from "../../jsx";
 import { store } from "../../api";
-import { asFailure, type Failure } from "../../failure";
-import { Problem } from "../../parts";
+import { useAttempts } from "../../parts";
 import type { components } from "../../schema/store";
-import { raw, type Stored } from "../../stored";
+import { raw } from "../../stored";
 import type { Collection } from "../list";
 import { embeddingOf, useEmbedder } from "../query";
 import type { Where } from "../where";
@@ -18,41 +17,32 @@ const SEARCHED = 1000;
 interface Properties {
   collection: Collection;
   where: Where | undefined;
-  ids: Stored[];
+  /** The points of ids. */
+  places: Map<string, number>;
   isWhole: boolean;
   /** Called with the points that are nearest, nearest first. */
   show: (near: number[]) => void;
 }
 
-export function Question({ collection, where, ids, isWhole, show }: Properties) {
+export function Question({ collection, where, places, isWhole, show }: Properties) {
   const { embeds } = useEmbedder(collection);
   const [text, setText] = useState("");
-  const [isRunning, setRunning] = useState(false);
-  const [failure, setFailure] = useState<Failure>();
-  async function search(event: Event): Promise<void> {
-    event.preventDefault();
-    setRunning(true);
-    setFailure(undefined);
-    try {
-      const { value } = await store("post", "/collections/{collection_name}/query", {
-        path: { collection_name: collection.name },
-        body: {
-          query_embedding: await embeddingOf(embeds ? "text" : "document", text, collection),
-          top_k: isWhole ? NEAREST : SEARCHED,
-          exclude: ["text"],
-          ...(where && { where }),
-        } as unknown as components["schemas"]["QueryRequest"],
-      });
-      const points = new Map(ids.map((id, point) => [raw(id), point]));
-      show(value.results.flatMap(({ id }) => points.get(raw(id)) ?? []).slice(0, NEAREST));
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
-    setRunning(false);
+  const { isRunning, problem, run } = useAttempts();
+  async function search(): Promise<void> {
+    const { value } = await store("post", "/collections/{collection_name}/query", {
+      path: { collection_name: collection.name },
+      body: {
+        query_embedding: await embeddingOf(embeds ? "text" : "document", text, collection),
+        top_k: isWhole ? NEAREST : SEARCHED,
+        exclude: ["text"],
+        ...(where && { where }),
+      } as unknown as components["schemas"]["QueryRequest"],
+    });
+    show(value.results.flatMap(({ id }) => places.get(raw(id)) ?? []).slice(0, NEAREST));
   }
   return (
     <>
-      <form class="row" onSubmit={(event) => void search(event)}>
+      <form class="row" onSubmit={(event) => void run(search, event)}>
         <label class="row">
           <span class="fine">{embeds ? say.question : say.documentId}</span>
           <input type="search" value={text} onInput={(event) => setText(event.currentTarget.value)} />
@@ -61,7 +51,7 @@ export function Question({ collection, where, ids, isWhole, show }: Properties) 
           {say.show}
         </button>
       </form>
-      {failure && <Problem failure={failure} />}
+      {problem}
     </>
   );
 }
