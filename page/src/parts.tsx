@@ -240,7 +240,11 @@ export function useAttempts(): Attempts {
       event?.preventDefault();
       setRunning(true);
       setFailure(undefined);
-      await action().catch((error: unknown) => setFailure(asFailure(error)));
+      try {
+        await action();
+      } catch (error) {
+        setFailure(asFailure(error));
+      }
       setRunning(false);
     },
   };
