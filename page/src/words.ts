@@ -76,6 +76,7 @@ export const words = {
   isReserved: "Collections of the gateway",
   key: "Key",
   loading: "Loading",
+  map: "Map",
   metadata: "Metadata",
   name: "Name",
   nearest: "Nearest documents",
