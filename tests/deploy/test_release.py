@@ -58,10 +58,10 @@ def test_the_checksums_are_those_of_all_other_files(built: Path) -> None:
     }
 
 
-def test_the_wheel_has_the_page_and_its_licences_and_the_source_distribution_nothing_of_others(built: Path) -> None:
+def test_the_wheel_has_the_pages_and_the_source_distribution_nothing_of_others(built: Path) -> None:
     with zipfile.ZipFile(built / f"ragstore-{__version__}-py3-none-any.whl") as wheel:
         names = set(wheel.namelist())
-    assert {f"ragstore/kit/docs/static/{name}" for name in ("swagger-ui-bundle.js", "start.js", "LICENSE")} <= names
+    assert {f"ragstore/kit/page/static/{name}" for name in ("index.html", "index.html.gz", "docs/index.html")} <= names
     assert "chroma_repair/command.py" in names
     with tarfile.open(built / f"ragstore-{__version__}.tar.gz") as sources:
         readmes = [name for name in sources.getnames() if name.endswith("README.md")]

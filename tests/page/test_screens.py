@@ -78,6 +78,17 @@ def test_each_screenshot_of_the_page_can_be_taken(
     taken(tab, f"{name}-{scheme}")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_screenshot_of_the_api_reference_can_be_taken(open_tab: OpenTab, gateway: Served, scheme: str) -> None:
+    viewport = {"width": 1180, "height": 720}
+    tab = open_tab(gateway.url, "#/createEmbeddings/try", page="docs", color_scheme=scheme, viewport=viewport)
+    article = tab.page.get_by_role("article")
+    article.get_by_label("Body (application/json)").fill('{"model": "builtin/minilm", "input": "pitched roofs"}')
+    article.get_by_role("button", name="Send POST").click()
+    article.get_by_role("region", name="Response", exact=True).get_by_role("heading", name="200").wait_for()
+    taken(tab, f"reference-{scheme}")
+
+
 EXPECTED_CHARACTERS: Final = 300
 
 QUESTION: Final = "What is done if the heating of a whole building fails in winter?"
