@@ -126,7 +126,7 @@ def test_readmes_on_an_index_have_no_relative_links(built: Path) -> None:
         readmes = [member.read().decode()]
     readmes += [str(metadata(built, package).get_payload()) for package in PACKAGES]
     for readme in readmes:
-        links = re.findall(r"\]\(([^)\s]+)\)", readme)
+        links = re.findall(r"\]\(([^)\s]+)\)", readme) + re.findall(r'(?:href|src|srcset)="([^"]+)"', readme)
         assert links
         assert not [link for link in links if not link.startswith(("https://", "http://", "#"))]
 
