@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Final
 
+import httpx
 import pytest
 
 from tests.page.bases import Bases
@@ -12,6 +14,7 @@ from tests.page.chats import Chats, ask
 from tests.page.comparisons import compare, side
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
+from tests.page.test_document_text import MARKED
 from tests.support.fake_upstream import stream_of
 from tests.support.keyed_services import eventually
 from tests.support.pages import ROOT
@@ -80,12 +83,15 @@ def test_each_screenshot_of_the_page_can_be_taken(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_screenshot_of_the_api_reference_can_be_taken(open_tab: OpenTab, gateway: Served, scheme: str) -> None:
+    body = {"model": "builtin/minilm", "input": "pitched roofs"}
+    # The first request loads the model.
+    httpx.post(f"{gateway.url}/v1/embeddings", json=body, timeout=60).raise_for_status()
     viewport = {"width": 1180, "height": 720}
     tab = open_tab(gateway.url, "#/createEmbeddings/try", page="docs", color_scheme=scheme, viewport=viewport)
     article = tab.page.get_by_role("article")
-    article.get_by_label("Body (application/json)").fill('{"model": "builtin/minilm", "input": "pitched roofs"}')
+    article.get_by_label("Body (application/json)").fill(json.dumps(body))
     article.get_by_role("button", name="Send POST").click()
-    article.get_by_role("region", name="Response", exact=True).get_by_role("heading", name="200").wait_for()
+    article.locator("section[aria-busy=false]").get_by_role("heading", name="200").wait_for()
     taken(tab, f"reference-{scheme}")
 
 
@@ -125,6 +131,10 @@ def test_the_screenshot_of_a_reply_can_be_taken(open_tab: OpenTab, handbook: Cha
     tab.page.locator(".turns").evaluate("turns => { turns.scrollTop = 0; }")
     # The passage is scrolled into view a frame later.
     tab.page.wait_for_timeout(300)
+    (marked,) = tab.page.evaluate(MARKED, "chunk-chosen")
+    assert marked.startswith("## Heating failure in winter")
+    assert marked in (ROOT / "examples/handbook/handbook.md").read_text()
+    assert f'="docs/page/ask-{scheme}.png"' in (ROOT / "README.md").read_text()
     taken(tab, f"ask-{scheme}")
 
 

@@ -37,7 +37,7 @@ export function BodyForm({ reference, operation, form, change }: Properties) {
           <span>
             {say.body} (<Stored value={mark(form.type)} />)
           </span>
-          <textarea rows={12} spellcheck={false} value={form.text} onInput={(event) => change({ ...form, text: event.currentTarget.value })} />
+          <textarea rows={rowsOf(form.text)} spellcheck={false} value={form.text} onInput={(event) => change({ ...form, text: event.currentTarget.value })} />
         </label>
       )}
       {kind === "file" && <FileField name="" label={say.chooseFile} form={form} change={change} />}
@@ -64,6 +64,9 @@ export function BodyForm({ reference, operation, form, change }: Properties) {
     </>
   );
 }
+
+/** Rows of the field of a text: the text is visible without scrolling unless it is long. */
+const rowsOf = (text: string): number => Math.min(Math.max(text.split("\n").length + 1, 4), 20);
 
 function FileField({ name, label, form, change }: { name: string; label: string; form: Form; change: (next: Form) => void }) {
   return (
