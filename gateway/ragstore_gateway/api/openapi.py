@@ -14,7 +14,6 @@ from litestar.typing import FieldDefinition
 
 from ragstore.filters.schemas import FILTER_SCHEMAS
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.docs.document import served_document
 from ragstore.kit.errors import FieldError, error_classes
 from ragstore.kit.openapi import (
     METHODS,
@@ -35,6 +34,7 @@ from ragstore.kit.openapi import (
 )
 from ragstore.kit.problems import Problem
 from ragstore.kit.schema_marks import PROBLEM_CODE
+from ragstore.kit.served_document import served_document
 from ragstore_gateway import __version__
 from ragstore_gateway.api.openai_errors import OpenAIErrorBody
 

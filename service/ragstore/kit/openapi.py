@@ -19,8 +19,8 @@ from litestar.routes import HTTPRoute
 from litestar.typing import FieldDefinition
 
 from ragstore.kit.auth.roles import IDENTIFIES, ROLE
-from ragstore.kit.docs.page import DocsPage, docs_router
 from ragstore.kit.numbers import MAX_WHOLE
+from ragstore.kit.page.reference import DocsPage, docs_router
 from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def openapi_config(title: str, version: str, description: str, tags: Mapping[str
         servers=[Server(url="/")],
         tags=[Tag(name=name, description=text) for name, text in tags.items()],
         openapi_router=docs_router(),
-        render_plugins=[DocsPage(title)],
+        render_plugins=[DocsPage()],
         use_handler_docstrings=True,
     )
 
