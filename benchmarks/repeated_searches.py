@@ -87,7 +87,7 @@ async def main() -> None:
         print(embeddings.url, flush=True)
         url = (await asyncio.to_thread(sys.stdin.readline)).strip()
         ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
-        searches = []
+        searches: list[tuple[float, float]] = []
         async with httpx.AsyncClient(timeout=120) as client:
             while not ended.done():
                 started = time.monotonic()
