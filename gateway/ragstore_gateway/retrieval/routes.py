@@ -117,16 +117,17 @@ async def query_knowledge_base(
     """
     data = decode_configuration(KnowledgeBaseQuery, await request.body())
     language.parse(data.where)  # also if the base is empty, and before the question is embedded
-    base = await knowledge_bases.read(id)
-    query = BaseQuery.of(
-        base,
-        base.body.max_results if data.max_results is UNSET else data.max_results,
-        base.body.min_score if data.min_score is UNSET else data.min_score,
-        variables_of(request.scope, settings.session_from),
-        where=data.where or None,
-    )
-    deadline = asyncio.get_running_loop().time() + settings.rag_timeout_seconds
-    result = (await retriever.search(Question(data.query, data.earlier), [query], deadline))[0]
+    with retriever.priority.search():
+        base = await knowledge_bases.read(id)
+        query = BaseQuery.of(
+            base,
+            base.body.max_results if data.max_results is UNSET else data.max_results,
+            base.body.min_score if data.min_score is UNSET else data.min_score,
+            variables_of(request.scope, settings.session_from),
+            where=data.where or None,
+        )
+        deadline = asyncio.get_running_loop().time() + settings.rag_timeout_seconds
+        result = (await retriever.search(Question(data.query, data.earlier), [query], deadline))[0]
     if result.failure is not None:
         raise result.failure
     if result.error:
