@@ -1,6 +1,6 @@
 """Quality of the gateway's retrieval on judged sets, through a running gateway with its defaults.
 
-`make bench-retrieval JUDGED=FOLDER` runs it, and prints the table of docs/retrieval.md. The folder has a file
+`make bench-retrieval JUDGED=FOLDER` runs it, and prints the table of docs/knowledge-bases.md. The folder has a file
 `NAME.json.gz` for each set: `{"docs": [{"id", "title", "text"}], "queries": [{"id", "text"}], "qrels": {query:
 {document: grade}}}`. A document is a file of its title and its text, and has the rank of its best passage.
 """

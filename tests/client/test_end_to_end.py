@@ -16,6 +16,8 @@ from tests.client.fake_servers import FakeEmbeddings, LocalServer
 from tests.client.graphs import tool_graph
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 MODEL = "jinaai/jina-embeddings-v2-base-de"
 STANDARD = "repo_a1b2c3d4-e5f6-7890-abcd-ef1234567890"
 MAINTENANCE = "repo_f9e8d7c6-b5a4-3210-fedc-ba0987654321"

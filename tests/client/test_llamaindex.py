@@ -19,6 +19,8 @@ from ragstore_client import Client, InvalidInput
 from ragstore_client.integrations.llamaindex import RagstoreLlamaVectorStore
 from tests.client.fake_servers import vector_of
 
+pytestmark = pytest.mark.process
+
 TEXTS = {"a": "Cats sleep.", "b": "Cats sleep a lot.", "c": "Dogs bark.", "d": "Cows eat grass."}
 
 

@@ -4,12 +4,16 @@
 
 A test is not in the tier if it uses a fixture with `@starts_process`, itself or through other fixtures, if it has the
 marker `process`, or if it is in one of `PROCESS_FOLDERS`. A test of the tier that starts a process fails.
+
+The tier does not import a module with `pytestmark = pytest.mark.process`: each worker imports all modules, and the
+packages of some take a second.
 """
 
 from __future__ import annotations
 
 import multiprocessing.util
 import os
+import re
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -27,6 +31,8 @@ PROCESS_FOLDERS = frozenset(
 """Folders of `tests/` whose tests start processes of their own. The fast tier does not import them."""
 
 PROCESS_EVENTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty")
+
+PROCESS_MODULE = re.compile(r"^pytestmark = pytest\.mark\.process$", re.MULTILINE)
 
 _started = pytest.StashKey[float]()
 
@@ -48,10 +54,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Ignore the folders of tests that start processes, in the fast tier."""
-    folders = config.rootpath / "tests"
-    is_slow = collection_path.parent == folders and collection_path.name in PROCESS_FOLDERS
-    return True if is_slow and config.getoption("--fast") else None
+    """Ignore the folders and the modules of tests that start processes, in the fast tier."""
+    if not config.getoption("--fast"):
+        return None
+    if collection_path.is_dir():
+        is_slow = collection_path.parent == config.rootpath / "tests" and collection_path.name in PROCESS_FOLDERS
+    else:
+        is_slow = collection_path.suffix == ".py" and bool(PROCESS_MODULE.search(collection_path.read_text("utf-8")))
+    return True if is_slow else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,6 +11,8 @@ from tests.gateway.crawl.conftest import Crawler
 from tests.gateway.extraction.documents import pdf, shown, word
 from tests.support.changing_site import TEA, ChangingSite
 
+pytestmark = pytest.mark.process
+
 NOVEMBER = "Sun, 01 Nov 2026 00:00:00 GMT"
 
 

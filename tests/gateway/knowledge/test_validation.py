@@ -33,7 +33,6 @@ UNUSABLE: Final[list[tuple[dict[str, object], str]]] = [
     ({"storeType": "qdrant", "storeParameters": {"apiKey": "${env:ABSENT}"}}, "$.storeParameters.apiKey"),
 ]
 """Fields that a gateway elsewhere could use, or that an older one accepted, and the path of the fault."""
-"""Fields of a knowledge base with a fault, and its path."""
 
 
 @pytest.fixture

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pytest
 from fastmcp import Client
 from openai import AsyncOpenAI
 
 from tests.gateway.mcp.conftest import KETTLE, Agents
 from tests.support.fake_upstream import Exchange, completion
+
+pytestmark = pytest.mark.process
 
 MAX_STEPS: Final = 5
 
