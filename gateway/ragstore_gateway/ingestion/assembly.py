@@ -39,6 +39,7 @@ from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.ingestion.tenant_storage import FileSizes, TenantStorage
 from ragstore_gateway.ingestion.tenant_usage import TenantUsage
 from ragstore_gateway.ingestion.text_tools import TextTools
 from ragstore_gateway.ingestion.trial_splits import TrialSplits
@@ -67,6 +68,7 @@ class Ingestion:
         extractor: extracts texts.
         may_write: whether the caller of the current request may write an existing collection of the store.
         workload: the bases whose jobs this process runs.
+        files: the files that count for tenants beside documents.
 
     Attributes:
         documents: the documents of all bases.
@@ -88,10 +90,11 @@ class Ingestion:
         extractor: Extractor,
         may_write: Callable[[str], bool] = lambda _: True,
         workload: Workload = Workload.ALL,
+        files: Sequence[FileSizes] = (),
     ) -> None:
-        tenants = LimitsByTenant(settings.tenants)
-        self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes, tenants)
-        self._tenant_usage = TenantUsage(database, tenants)
+        storage = TenantStorage(LimitsByTenant(settings.tenants), files)
+        self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes, storage)
+        self._tenant_usage = TenantUsage(database, storage)
         self.documents = Documents(database, self.acceptance)
         self.priority = SearchPriority()
         self._groups = GroupAcceptance(self.documents, self.priority)

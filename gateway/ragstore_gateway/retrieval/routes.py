@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ragstore.filters import where as language
 from ragstore.kit.auth.roles import READS
 from ragstore.kit.openapi import ERRORS
+from ragstore.kit.schema_marks import schema
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.configurations.configurations import Configurations
@@ -76,7 +77,7 @@ class KnowledgeBaseQuery(Struct, frozen=True, forbid_unknown_fields=True, rename
     ] = []
     max_results: MaxResults | UnsetType = UNSET
     min_score: MinScore | UnsetType = UNSET
-    where: Annotated[dict[str, Any], Meta(description="Filter by the metadata of chunks.")] = {}
+    where: Annotated[dict[str, Any], schema("Where"), Meta(description="Filter by the metadata of chunks.")] = {}
 
 
 class KnowledgeBaseHit(Struct, frozen=True, rename="camel"):
