@@ -5571,6 +5571,8 @@ export interface operations {
                 filter?: string;
                 /** @description State of the last ingestion; `failed` includes cancelled ones. */
                 status?: "pending" | "processing" | "completed" | "failed" | null;
+                /** @description Restrict the list to these ids, at most 100. */
+                documentId?: string[];
                 /** @description Number of the page, from 0. */
                 index?: number;
                 /** @description Maximum number of documents on the page. */
