@@ -196,6 +196,7 @@ class KnowledgeServices:
             self.knowledge_bases,
             self.assistants,
             self.conversations.record,
+            self.ingestion.priority,
         )
         self._evaluations = Evaluations(
             self.question_sets,

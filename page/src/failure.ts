@@ -1,13 +1,13 @@
 /** `Failure`: why a call failed, for people and for decisions. */
 import { mark, raw, type Stored } from "./stored";
-import { words } from "./words";
+import { words } from "./common_words";
 
 export class Failure extends Error {
   constructor(
     /** The kind of error, for people. */
     readonly title: Stored,
     /** The reason, for people. */
-    readonly detail: Stored,
+    readonly detail: Stored = mark<string>(""),
     /** The status of the response; 0 without one. */
     readonly status = 0,
     /** The code of the problem; empty without one. */

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Final
 
+import httpx
 import pytest
 
 from tests.page.bases import Bases
 from tests.page.chats import Chats, ask
 from tests.page.comparisons import compare, side
 from tests.page.conftest import OpenTab
+from tests.page.maps import SENTENCES, arranged
 from tests.page.tab import Tab
+from tests.page.test_document_text import MARKED
 from tests.support.fake_upstream import stream_of
 from tests.support.keyed_services import eventually
 from tests.support.pages import ROOT
@@ -78,6 +82,32 @@ def test_each_screenshot_of_the_page_can_be_taken(
     taken(tab, f"{name}-{scheme}")
 
 
+def test_the_screenshots_of_a_map_can_be_taken(open_tab: OpenTab, sentences: Served) -> None:
+    address = f"#/collections/{SENTENCES}/map?color=part"
+    tab = arranged(open_tab(sentences.url, address, viewport={"width": 1180, "height": 720}))
+    tab.page.get_by_label("Question").fill("How often is the boiler serviced?")
+    tab.page.get_by_role("button", name="Show", exact=True).click()
+    tab.see("15 documents, nearest first")
+    tab.page.locator("#map-documents-0").get_by_text("boiler").wait_for()
+    for scheme in ("light", "dark"):
+        tab.page.emulate_media(color_scheme=scheme)
+        taken(tab, f"map-{scheme}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_screenshot_of_the_api_reference_can_be_taken(open_tab: OpenTab, gateway: Served, scheme: str) -> None:
+    body = {"model": "builtin/minilm", "input": "pitched roofs"}
+    # The first request loads the model.
+    httpx.post(f"{gateway.url}/v1/embeddings", json=body, timeout=60).raise_for_status()
+    viewport = {"width": 1180, "height": 720}
+    tab = open_tab(gateway.url, "#/createEmbeddings/try", page="docs", color_scheme=scheme, viewport=viewport)
+    article = tab.page.get_by_role("article")
+    article.get_by_label("Body (application/json)").fill(json.dumps(body))
+    article.get_by_role("button", name="Send POST").click()
+    article.locator("section[aria-busy=false]").get_by_role("heading", name="200").wait_for()
+    taken(tab, f"reference-{scheme}")
+
+
 EXPECTED_CHARACTERS: Final = 300
 
 QUESTION: Final = "What is done if the heating of a whole building fails in winter?"
@@ -114,6 +144,10 @@ def test_the_screenshot_of_a_reply_can_be_taken(open_tab: OpenTab, handbook: Cha
     tab.page.locator(".turns").evaluate("turns => { turns.scrollTop = 0; }")
     # The passage is scrolled into view a frame later.
     tab.page.wait_for_timeout(300)
+    (marked,) = tab.page.evaluate(MARKED, "chunk-chosen")
+    assert marked.startswith("## Heating failure in winter")
+    assert marked in (ROOT / "examples/handbook/handbook.md").read_text()
+    assert f'="docs/page/ask-{scheme}.png"' in (ROOT / "README.md").read_text()
     taken(tab, f"ask-{scheme}")
 
 

@@ -35,6 +35,7 @@ from ragstore_gateway.ingestion.recorded_ingestion import RecordedIngestion
 from ragstore_gateway.ingestion.reindexing import Reindexing
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.retries import Retries
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
@@ -73,6 +74,7 @@ class Ingestion:
         documents: the documents of all bases.
         acceptance: accepts documents in transactions.
         collections: the collections of all bases.
+        priority: delays ingestions during searches.
         leases: the lease of this process, which is renewed while this runs.
         linked: the existing collections that bases name.
         trial_splits: splits texts for callers who wait, and stores nothing.
@@ -94,7 +96,8 @@ class Ingestion:
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes, storage)
         self._tenant_usage = TenantUsage(database, storage)
         self.documents = Documents(database, self.acceptance)
-        self._groups = GroupAcceptance(self.documents)
+        self.priority = SearchPriority()
+        self._groups = GroupAcceptance(self.documents, self.priority)
         self.collections = Collections(database, embeddings, engines, settings.collection_prefix)
         self.linked = LinkedCollections(database, bases, embeddings, engines, self.collections, may_write)
         self._removals = Removals(database, engines, workload)
@@ -109,12 +112,15 @@ class Ingestion:
 
         retries = Retries(settings.ingestion_retry_seconds)
         copies = ChunkCopies(self.collections)
-        shared = SharedIngestion(self.collections, publication, texts, copies, has_lease)
-        recorded = RecordedIngestion(database, self.collections, publication, texts, copies, retries, has_lease)
+        shared = SharedIngestion(self.collections, publication, texts, copies, has_lease, self.priority)
+        recorded = RecordedIngestion(
+            database, self.collections, publication, texts, copies, retries, has_lease, self.priority
+        )
         self._jobs = Jobs(
             IngestionQueue(database, self.collections, leases, workload),
             leases,
-            Pipeline(publication, self._removals, shared, recorded),
+            Pipeline(publication, self._removals, shared, recorded, self.priority),
+            self.priority,
             settings.ingestion_concurrency,
             REPLICA_POLL_SECONDS if database.is_postgresql else POLL_SECONDS,
         )
@@ -146,7 +152,7 @@ class Ingestion:
     async def ingest_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | NotAccepted]:
         """Accept documents; see `Documents.accept_many` and `LinkedCollections.prepare`."""
         await self.linked.prepare(base_id)
-        outcomes = await self.documents.accept_many(base_id, documents)
+        outcomes = await self.priority.pausing(self.documents.accept_many(base_id, documents))
         self._jobs.wake()
         return outcomes
 

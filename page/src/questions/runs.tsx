@@ -3,8 +3,7 @@ import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
 import { momentOf, word } from "../bases/calls";
-import { asFailure, type Failure } from "../failure";
-import { Empty, Loaded, Problem, RoleButton, Table } from "../parts";
+import { Empty, Loaded, RoleButton, Table, useAttempts } from "../parts";
 import { usePolling, useResource } from "../resource";
 import { link } from "../route";
 import type { components } from "../schema/gateway";
@@ -28,23 +27,18 @@ interface Properties {
 }
 
 export function Runs({ id, run, isChanged }: Properties) {
-  const [failure, setFailure] = useState<Failure>();
+  const attempts = useAttempts();
   const [k, setK] = useState(10);
   const runs = useResource("runs", async (signal) => (await gateway("get", "/ragstore/questions/{id}/runs", { path: { id }, query: { limit: KEPT }, signal })).value.runs);
   const { data = [], reload } = runs;
   const isRunning = data.some((each) => each.status === "running");
   usePolling(isRunning, reload);
-  async function change(call: Promise<unknown>): Promise<void> {
-    setFailure(undefined);
-    try {
-      await call;
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
+  async function change(call: () => Promise<unknown>): Promise<void> {
+    await attempts.run(call);
     reload();
   }
-  const start = (): void => void change(gateway("post", "/ragstore/questions/{id}/runs", { path: { id } }));
-  const cancel = ({ runId }: Run): void => void change(gateway("delete", "/ragstore/questions/{id}/runs/{run_id}", { path: { id, run_id: runId } }));
+  const start = (): void => void change(() => gateway("post", "/ragstore/questions/{id}/runs", { path: { id } }));
+  const cancel = ({ runId }: Run): void => void change(() => gateway("delete", "/ragstore/questions/{id}/runs/{run_id}", { path: { id, run_id: runId } }));
   return (
     <div class="stack">
       <p class="fine">{say.runHint}</p>
@@ -62,7 +56,7 @@ export function Runs({ id, run, isChanged }: Properties) {
         </label>
       </div>
       {isChanged && <p class="fine">{say.unsaved}</p>}
-      {failure && <Problem failure={failure} />}
+      {attempts.problem}
       <Loaded of={runs} draw={(all) => (all.length === 0 ? <Empty of={[say.noRuns, ""]} /> : <Figures id={id} of={all} k={k} current={run} cancel={cancel} />)} />
       {run !== undefined && <Outcomes key={run} id={id} run={run} state={data.find((each) => raw(each.runId) === run)?.status} />}
     </div>

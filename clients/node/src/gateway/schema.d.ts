@@ -1343,7 +1343,11 @@ export interface paths {
          */
         get: operations["getResponse"];
         put?: never;
-        post?: never;
+        /**
+         * Cancel a response of the upstream, compact a conversation, or count tokens
+         * @description Pass a call below `/v1/responses` to the upstream, which knows the gateway's key only.
+         */
+        post: operations["callResponse"];
         /**
          * Delete a stored response
          * @description Delete a response by its id. Later responses of its conversation cannot be continued.
@@ -2605,7 +2609,7 @@ export interface components {
              * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
              * @default {}
              */
-            where?: Record<string, unknown>;
+            where?: components["schemas"]["Where"];
             /**
              * @description Websites and sets of files that it follows.
              * @default []
@@ -2656,6 +2660,8 @@ export interface components {
             code: "invalid_file" | "server_error" | "unsupported_file";
             message: string;
         };
+        /** @description A 64-bit integer or a finite float. */
+        Number: number;
         /**
          * OpenAIError
          * @description An error of OpenAI's API.
@@ -2962,6 +2968,8 @@ export interface components {
             mrr: number;
             cutoffs: components["schemas"]["CutoffFigures"][];
         };
+        /** @description A metadata value that is not a list. */
+        Scalar: string | boolean | components["schemas"]["Number"];
         /**
          * SearchResponse
          * @description The results of a web search.
@@ -3313,7 +3321,7 @@ export interface components {
              * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
              * @default {}
              */
-            where?: Record<string, unknown>;
+            where?: components["schemas"]["Where"];
             /**
              * @description Name of the httpCall whose response comes first; empty for none.
              * @default
@@ -3785,6 +3793,52 @@ export interface components {
              * @default []
              */
             sitemaps?: string[];
+        };
+        /**
+         * @description A filter over metadata. Several fields, and several operators on one field, must all hold. `$and` and `$or` take lists of filters. `{}` selects everything. Numbers compare as numbers, so 1 equals 1.0. A boolean is not a number, and a list equals nothing. `$ne`, `$nin` and `$not_contains` also select documents without the field. `$contains` searches lists.
+         * @example {
+         *       "layer": "chunk",
+         *       "page_number": {
+         *         "$gte": 2,
+         *         "$lt": 9
+         *       }
+         *     }
+         * @example {
+         *       "$or": [
+         *         {
+         *           "section_id": {
+         *             "$in": [
+         *               "intro",
+         *               "keys"
+         *             ]
+         *           }
+         *         },
+         *         {
+         *           "tags": {
+         *             "$contains": "boiler"
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        Where: {
+            $and?: components["schemas"]["Where"][];
+            $or?: components["schemas"]["Where"][];
+        } & {
+            [key: string]: components["schemas"]["Scalar"] | components["schemas"]["WhereOperators"];
+        };
+        /** @description Operators on one metadata field. All must hold. */
+        WhereOperators: {
+            $eq?: components["schemas"]["Scalar"];
+            $ne?: components["schemas"]["Scalar"];
+            $contains?: components["schemas"]["Scalar"];
+            $not_contains?: components["schemas"]["Scalar"];
+            $gt?: components["schemas"]["Number"];
+            $gte?: components["schemas"]["Number"];
+            $lt?: components["schemas"]["Number"];
+            $lte?: components["schemas"]["Number"];
+            $in?: string[] | boolean[] | components["schemas"]["Number"][];
+            $nin?: string[] | boolean[] | components["schemas"]["Number"][];
         };
         /**
          * WorkflowBase
@@ -5880,7 +5934,7 @@ export interface operations {
                      * @description Filter by the metadata of chunks.
                      * @default {}
                      */
-                    where?: Record<string, unknown>;
+                    where?: components["schemas"]["Where"];
                 };
             };
         };
@@ -6521,7 +6575,7 @@ export interface operations {
                              * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
                              * @default {}
                              */
-                            where?: Record<string, unknown>;
+                            where?: components["schemas"]["Where"];
                             /**
                              * @description Name of the httpCall whose response comes first; empty for none.
                              * @default
@@ -6571,7 +6625,7 @@ export interface operations {
                      * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
                      * @default {}
                      */
-                    where?: Record<string, unknown>;
+                    where?: components["schemas"]["Where"];
                 };
             };
         };
@@ -6740,10 +6794,10 @@ export interface operations {
             header?: {
                 /** @description Id of the conversation, for an assistant: up to 200 letters, digits and `._:@=+~-`. In its place, the body may have `metadata.conversation_id`. */
                 "X-Conversation-Id"?: string;
-                /** @description Session, the value of `{session_id}` in filters. In its place, the body may have `session_id` or `metadata.session_id`. It is ignored with `RAGSTORE_GATEWAY_SESSION_FROM=key`. */
+                /** @description Session, the value of `{session_id}` in filters; for a `rag/` model up to 256 characters. In its place, the body may have `session_id` or `metadata.session_id`. It is ignored with `RAGSTORE_GATEWAY_SESSION_FROM=key`. */
                 "X-Session-Id"?: string;
-                /** @description With `true`, the response of a `rag/` model has the passages of its prompt: `passages` of the object `rag`, or of the last delta of a stream. */
-                "X-RAG-Passages"?: boolean;
+                /** @description With `true`, the response of a `rag/` model has the passages of its prompt: `passages` of the object `rag`, or of the last delta of a stream. Such a model rejects other values than `true` and `false`. */
+                "X-RAG-Passages"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7201,6 +7255,46 @@ export interface operations {
             401: components["responses"]["OpenAIError401"];
             403: components["responses"]["OpenAIError403"];
             404: components["responses"]["OpenAIError404"];
+            429: components["responses"]["OpenAIError429"];
+            500: components["responses"]["OpenAIError500"];
+            502: components["responses"]["OpenAIError502"];
+            503: components["responses"]["OpenAIError503"];
+            504: components["responses"]["OpenAIError504"];
+        };
+    };
+    callResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            /** @description The object. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["OpenAIError400"];
+            401: components["responses"]["OpenAIError401"];
+            403: components["responses"]["OpenAIError403"];
+            404: components["responses"]["OpenAIError404"];
+            408: components["responses"]["OpenAIError408"];
+            413: components["responses"]["OpenAIError413"];
+            415: components["responses"]["OpenAIError415"];
             429: components["responses"]["OpenAIError429"];
             500: components["responses"]["OpenAIError500"];
             502: components["responses"]["OpenAIError502"];
