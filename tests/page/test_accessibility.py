@@ -23,7 +23,7 @@ SCREENS: Final = {
     "no match": (f'#/collections/{LARGE}/documents?where={{"page":99}}', "No document matches"),
     "no documents": ("#/collections/notes-empty", "The collection has no documents"),
     "query": (f"#/collections/{LARGE}/query", "Id of a document"),
-    "map": (f"#/collections/{LARGE}/map?points=500&color=section", "Near points are similar documents"),
+    "map": (f"#/collections/{LARGE}/map?points=500&color=section", "Near points are similar"),
     "map and document": (f"#/collections/{LARGE}/map?points=500&id=handbook:00003", "Passage 3."),
     "no map": ("#/collections/notes-empty/map", "The collection has no documents"),
     "settings": (f"#/collections/{LARGE}/settings", "Rebuild index"),
