@@ -48,6 +48,24 @@ def with_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
             source[0] += "\n".join(["\n```{toctree}", ":hidden:", f":caption: {caption}", "", *pages, "```", ""])
 
 
+PICTURE = re.compile(
+    r'<picture>\s*<source [^>]*srcset="(?P<dark>\S+)">\s*<img alt="(?P<text>.+?)" src="(?P<light>\S+)">\s*</picture>'
+)
+
+
+def with_pictures(_app: Sphinx, _docname: str, source: list[str]) -> None:
+    """Make images of a picture in HTML: Sphinx copies the files, and the theme shows the image of its colour scheme."""
+    source[0] = PICTURE.sub(
+        lambda found: "".join(image(found[scheme], found["text"], scheme) for scheme in ("light", "dark")), source[0]
+    )
+
+
+def image(path: str, text: str, scheme: str) -> str:
+    """An image that one colour scheme has."""
+    return f"```{{image}} {path}\n:alt: {text}\n:class: only-{scheme}\n```\n"
+
+
 def setup(app: Sphinx) -> None:
     """Connect the extension; called by Sphinx."""
+    app.connect("source-read", with_pictures)
     app.connect("source-read", with_navigation)

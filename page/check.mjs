@@ -1,9 +1,9 @@
-// Builds the page into a temporary folder, and compares it with the committed files.
+// Builds the pages into a temporary folder, and compares it with the committed files.
 // gzip's output depends on the version of zlib, so compressed files are compared by their content.
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 
@@ -24,6 +24,7 @@ try {
 }
 
 function contents(path) {
-  const files = readdirSync(path).map((name) => [name, readFileSync(join(path, name))]);
+  const names = readdirSync(path, { recursive: true }).filter((name) => extname(name) !== "");
+  const files = names.map((name) => [name, readFileSync(join(path, name))]);
   return new Map(files.map(([name, content]) => [name, name.endsWith(".gz") ? gunzipSync(content) : content]));
 }

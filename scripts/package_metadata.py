@@ -71,14 +71,17 @@ class Addresses:
         return cls(str(settings["documentation"]).rstrip("/"), str(settings["source"]).rstrip("/"))
 
     def of(self, path: str) -> str:
-        """The address of a file: the published page of a Markdown file, and otherwise the file itself.
+        """The address of a file: where the site has a Markdown file or a picture, and otherwise the file itself.
 
         Args:
             path: its path in the repository.
         """
+        site, page = self.documentation.rpartition("/")[0], path.removesuffix(".md")
+        if path.endswith(".png"):
+            # Sphinx copies the pictures of all pages into this folder.
+            return f"{site}/_images/{Path(path).name}"
         if not path.endswith(".md"):
             return f"{self.source}/{path}"
-        site, page = self.documentation.rpartition("/")[0], path.removesuffix(".md")
         return (
             f"{self.documentation}{page.removeprefix('docs')}.html"
             if page.startswith("docs/")
@@ -156,6 +159,8 @@ def files() -> dict[str, str]:
 def with_absolute_links(text: str, page: str, addresses: Addresses) -> str:
     """A page whose links to files of the repository are absolute: on a package index, relative ones lead nowhere.
 
+    Links are Markdown's, and the addresses of `<img>` and `<source>`.
+
     Args:
         text: the Markdown of the page.
         page: its path in the repository.
@@ -166,9 +171,10 @@ def with_absolute_links(text: str, page: str, addresses: Addresses) -> str:
         target = (folder / link["path"]).resolve()
         if not target.is_relative_to(ROOT) or not target.exists():
             return link[0]
-        return f"]({addresses.of(str(target.relative_to(ROOT)))}{link['anchor']})"
+        return f"{link['before']}{addresses.of(str(target.relative_to(ROOT)))}{link['after']}"
 
-    return re.sub(r"\]\((?P<path>[^):#\s]+)(?P<anchor>#[^)\s]*|)\)", absolute, text)
+    text = re.sub(r"(?P<before>\]\()(?P<path>[^):#\s]+)(?P<after>(?:#[^)\s]*)?\))", absolute, text)
+    return re.sub(r"(?P<before>\b(?:src|srcset)=\")(?P<path>[^\":\s]+)(?P<after>\")", absolute, text)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -244,6 +244,10 @@ class QuestionRunNotFound(NotFound):
     """The question set has no run of this id, or its entry was removed with the oldest ones."""
 
 
+class QuestionRunEnded(Conflict):
+    """A run that has ended cannot be cancelled."""
+
+
 class QuestionSetRunning(Conflict):
     """A run of the question set has not ended."""
 

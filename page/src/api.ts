@@ -3,9 +3,10 @@ import { asFailure, Failure, failureOf } from "./failure";
 import type { paths as GatewayPaths } from "./schema/gateway";
 import type { paths as StorePaths } from "./schema/store";
 import { mark, raw, type Marked, type Stored } from "./stored";
-import { words } from "./words";
+import { words } from "./common_words";
 
-const ROOT = new URL("../", document.baseURI);
+/** The address of the service: the code is in a folder of it, also behind a proxy that adds a prefix. */
+export const ROOT = new URL("../", import.meta.url);
 const DEADLINE_SECONDS = 40;
 
 let key = "";
@@ -117,20 +118,11 @@ async function send(method: string, url: URL, { body, signal, seconds = DEADLINE
   const signals = signal ? [signal] : [];
   if (seconds < Infinity) signals.push(AbortSignal.timeout(seconds * 1000));
   const headers: Record<string, string> = { Accept: "application/json", ...given };
-  if (key) headers.Authorization = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const sentKey = key;
   let response: Response;
   try {
-    response = await fetch(url, {
-      method: method.toUpperCase(),
-      headers,
-      body: body === undefined ? null : JSON.stringify(body),
-      signal: AbortSignal.any(signals),
-      cache: "no-store",
-      credentials: "omit",
-      redirect: "error",
-    });
+    response = await exchange(method, url, headers, body === undefined ? null : JSON.stringify(body), AbortSignal.any(signals));
   } catch (error) {
     if (signal?.aborted) throw error;
     throw asFailure(error);
@@ -139,6 +131,25 @@ async function send(method: string, url: URL, { body, signal, seconds = DEADLINE
   const failure = await failureOf(response);
   if (failure.status === 401 && sentKey === key) onUnauthorized(failure);
   throw failure;
+}
+
+/** Send a request with the key of the tab, and return the response, whatever its status is. */
+export function exchange(
+  method: string,
+  url: URL,
+  headers: Record<string, string>,
+  body: BodyInit | null,
+  signal: AbortSignal,
+): Promise<Response> {
+  return fetch(url, {
+    method: method.toUpperCase(),
+    headers: key ? { ...headers, Authorization: `Bearer ${key}` } : headers,
+    body,
+    signal,
+    cache: "no-store",
+    credentials: "omit",
+    redirect: "error",
+  });
 }
 
 /**
@@ -183,7 +194,8 @@ export function upload(
   });
 }
 
-function addressOf(path: string, { path: names = {}, query = {} }: Untyped): URL {
+/** The address of a call. */
+export function addressOf(path: string, { path: names = {}, query = {} }: Untyped): URL {
   const filled = path.replace(/\{(\w+)\}/gu, (_, name: string) => {
     const value = names[name] ?? "";
     const segment = typeof value === "string" ? value : raw(value);
@@ -196,7 +208,9 @@ function addressOf(path: string, { path: names = {}, query = {} }: Untyped): URL
   const url = new URL(filled.slice(1), ROOT);
   for (const [name, value] of Object.entries(query)) {
     if (value === undefined) continue;
-    url.searchParams.set(name, typeof value === "string" ? value : JSON.stringify(value));
+    for (const each of Array.isArray(value) ? (value as unknown[]) : [value]) {
+      url.searchParams.append(name, typeof each === "string" ? each : JSON.stringify(each));
+    }
   }
   return url;
 }

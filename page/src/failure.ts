@@ -1,6 +1,6 @@
 /** `Failure`: why a call failed, for people and for decisions. */
 import { mark, raw, type Stored } from "./stored";
-import { words } from "./words";
+import { words } from "./common_words";
 
 export class Failure extends Error {
   constructor(

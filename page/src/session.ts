@@ -1,12 +1,11 @@
 /** The caller: its key, and what it may do. The key is in memory and in the tab's session, nowhere else. */
 import { gateway, useKey, whenUnauthorized } from "./api";
 import { asFailure, type Failure } from "./failure";
-import { go } from "./route";
 import type { components as Gateway } from "./schema/gateway";
 import type { components as Store } from "./schema/store";
 import { computed, Signal } from "./signal";
 import { raw, type Marked } from "./stored";
-import { words } from "./words";
+import { words } from "./common_words";
 
 const KEPT = "ragstore-key";
 
@@ -61,11 +60,6 @@ export function whenSignedOut(action: () => void): void {
     if (session.value.state === "signed-out") action();
   });
 }
-
-// The address may name what the next caller may not see.
-whenSignedOut(() => {
-  if (location.hash) go("#/", { replace: true });
-});
 
 /** Read the rights, with the key of this tab if there is one. */
 export async function start(): Promise<void> {

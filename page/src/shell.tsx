@@ -1,13 +1,14 @@
 /** The frame of the page: the rail of areas, sign-in, and the area of the current address. */
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { render, type VNode } from "preact";
 import { h } from "./jsx";
 import { Bones, Later, NoScreen, Problem } from "./parts";
 import { nextAttempt } from "./resource";
 import { go, link, route } from "./route";
-import { access, gatewayRole, session, signIn, signOut, start, storeRole } from "./session";
+import { access, gatewayRole, session, signOut, start, storeRole, whenSignedOut } from "./session";
+import { SignInForm } from "./sign_in";
 import { whenChanged } from "./signal";
-import { mark, Stored } from "./stored";
+import { Stored } from "./stored";
 import { words } from "./words";
 
 type View = () => VNode;
@@ -88,45 +89,10 @@ function Page() {
 }
 
 function SignIn({ reason }: { reason: string }) {
-  const [key, setKey] = useState("");
-  const [isChecking, setChecking] = useState(false);
-  const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
-  async function submit(event: Event): Promise<void> {
-    event.preventDefault();
-    if (!key.trim() || isChecking) return;
-    setChecking(true);
-    await signIn(key.trim());
-    setChecking(false);
-  }
   return (
     <main class="alone">
       <h1>ragstore</h1>
-      <p id="sign-in-hint">{words.signInHint}</p>
-      <form onSubmit={(event) => void submit(event)}>
-        <label class="field">
-          <span>{words.key}</span>
-          <input
-            ref={field}
-            type="password"
-            name="key"
-            autocomplete="current-password"
-            aria-describedby="sign-in-hint"
-            value={key}
-            onInput={(event) => setKey(event.currentTarget.value)}
-          />
-        </label>
-        {reason && (
-          <p class="problem" role="alert">
-            <Stored value={mark(reason)} />
-          </p>
-        )}
-        <p class="row">
-          <button type="submit" class="primary" disabled={isChecking || !key.trim()}>
-            {words.signIn}
-          </button>
-        </p>
-      </form>
+      <SignInForm reason={reason} />
     </main>
   );
 }
@@ -210,6 +176,10 @@ function draw(): void {
   if (root) render(<Page />, root);
 }
 whenChanged(draw);
+// The address may name what the next caller may not see.
+whenSignedOut(() => {
+  if (location.hash) go("#/", { replace: true });
+});
 draw();
 // The code of the area is loaded while the service describes itself. A failure is shown where the area is drawn. Without an
 // area in the address, the first one depends on the service.

@@ -1,40 +1,14 @@
 /** The words of the page. */
+import { formatted, words as common, type Pair } from "./common_words";
 
-const number = new Intl.NumberFormat("en");
-const decimal = new Intl.NumberFormat("en", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
-const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
+export { duration, formatted, scored, size, timeOf } from "./common_words";
 
-export const formatted = (value: number): string => number.format(value);
-export const scored = (value: number): string => decimal.format(value);
-export const timeOf = (milliseconds: number): string => clock.format(milliseconds);
-
-/** A duration, in the unit that suits it. */
-export function duration(seconds: number): string {
-  if (!Number.isFinite(seconds)) return "–";
-  if (seconds < 0.001) return `${number.format(Math.round(seconds * 1e6))} µs`;
-  return seconds < 1 ? `${number.format(Math.round(seconds * 1e4) / 10)} ms` : `${number.format(Math.round(seconds * 100) / 100)} s`;
-}
-
-/** A size, in the unit that suits it. */
-export function size(bytes: number): string {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let unit = 0;
-  let value = bytes;
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024;
-    unit += 1;
-  }
-  return `${number.format(Math.round(value * 10) / 10)} ${units[unit]}`;
-}
-
-type Pair = readonly [string, string];
-
-const many = (count: number, one: string, more = `${one}s`): string => `${number.format(count)} ${count === 1 ? one : more}`;
+const many = (count: number, one: string, more = `${one}s`): string => `${formatted(count)} ${count === 1 ? one : more}`;
 
 export const words = {
+  ...common,
   add: "Add",
   addFilter: "Add filter",
-  apiDocs: "API reference",
   apply: "Apply",
   ask: "Ask",
   audit: "Audit",
@@ -42,17 +16,13 @@ export const words = {
   byDocument: "Document",
   byText: "Text",
   byVector: "Vector",
-  cancel: "Cancel",
   close: "Close",
   collection: "Collection",
   compare: "Compare",
   bases: "Knowledge bases",
   collections: "Collections",
-  copied: "Copied",
-  copy: "Copy",
   copyAs: "Copy as code",
   copyHint: "The code reads the key from the variable RAGSTORE_API_KEY.",
-  copyUnavailable: "This browser copies only on a secure page. Select the text instead.",
   count: "Documents",
   defaultValue: "default",
   delete: "Delete",
@@ -65,8 +35,6 @@ export const words = {
   embeddingModel: "Model",
   emptyCollection: "Delete all documents",
   field: "Field",
-  failed: "The call has failed",
-  filterJson: "Filter as JSON",
   filters: "Filters",
   findCollection: "Find by name",
   gateway: "gateway",
@@ -74,13 +42,10 @@ export const words = {
   id: "Id",
   index: "Index",
   isReserved: "Collections of the gateway",
-  key: "Key",
-  loading: "Loading",
   map: "Map",
   metadata: "Metadata",
   name: "Name",
   nearest: "Nearest documents",
-  noKeysNeeded: "No key needed",
   notCounted: "–",
   number: "Number of results",
   operator: "Operator",
@@ -89,16 +54,11 @@ export const words = {
   questions: "Questions",
   rebuild: "Rebuild index",
   remove: "Remove",
-  requestId: "Request id",
   results: "Results",
-  retry: "Retry",
   run: "Search",
   save: "Save",
   score: "Score",
   settings: "Settings",
-  signIn: "Sign in",
-  signOut: "Sign out",
-  skip: "Skip to content",
   text: "Text",
   textContains: "Text contains",
   titleOf: (area: string): string => `${area}, ragstore`,
@@ -106,18 +66,9 @@ export const words = {
   vectorOf: "Vector as a JSON list of numbers",
   withNumber: many,
 
-  timeout: ["No response in time", "The service did not respond in the time of this call."] as Pair,
-  noResponse: ["No response", "The service cannot be reached, or the connection was cut."] as Pair,
-  noSuchName: ["There is no such collection", "A collection cannot have this name."] as Pair,
-  unexpectedStatus: (status: number): string => `Unexpected response (status ${status})`,
-  again: (seconds: number): string => `Again in ${seconds} s`,
-  staleSince: (time: string): string => `Data of ${time}`,
-  keyNoLongerValid: "The key is no longer valid. Sign in with another one.",
-  signInHint: "This service needs a key. The key stays in this tab: it is in no cookie, in no address, and not kept when the tab is closed.",
   noRights: ["This key opens no area of this page", "It has no rights in this service. An operator makes keys with `keys new`."] as Pair,
   noRightsFor: (area: string): string => `This key has no rights for the area ${area}.`,
   notFound: "There is no such area.",
-  needsRole: (role: string): string => `Needs the role ${role}`,
   needsStore: "The store is elsewhere and has a page of its own.",
 
   noCollections: ["There is no collection yet", "A program creates one with POST /collections; the gateway creates those of its knowledge bases."] as Pair,
@@ -133,8 +84,6 @@ export const words = {
   countLabel: (total: number): string => many(total, "document"),
   collectionsLabel: (total: number): string => many(total, "collection"),
   resultsLabel: (total: number): string => many(total, "result"),
-  took: (service: string, total: string): string => `Store ${service}, in all ${total}`,
-  damaged: "The collection is damaged. Its index can be rebuilt in Settings; if that fails, `chroma-repair` repairs the data of a stopped Chroma.",
 
   operators: {
     $eq: "is",
@@ -170,7 +119,6 @@ export const words = {
   deleteCollectionQuestion: (count: string): string => `The collection is deleted with ${count}, their embeddings and its index. This cannot be undone.`,
   emptyQuestion: (count: string): string => `The collection keeps its name and metadata, and loses ${count}. This cannot be undone.`,
   allItsDocuments: "all its documents",
-  typeName: "Type the name to confirm",
   rebuildHint: "The index is built again from the stored embeddings. Reads and writes continue meanwhile; the collection keeps its name.",
   rebuildState: { running: "Rebuilding", completed: "The last rebuild is complete", failed: "The last rebuild failed" } as Record<string, string>,
   rebuildChecked: (lost: number, sampled: number): string => `${formatted(lost)} of ${formatted(sampled)} sampled documents were lost in the index`,

@@ -142,3 +142,10 @@ def test_a_setting_removes_the_page(without_page: httpx.Client) -> None:
 
     assert response.status_code == 200
     assert "page" not in response.json()["links"]
+
+
+def test_without_the_page_there_is_the_api_reference(without_page: httpx.Client) -> None:
+    index = without_page.get("/docs")
+    assert index.headers["content-type"].startswith("text/html")
+    (script,) = re.findall(r'src="(docs/[^"]+\.js)"', index.text)
+    assert without_page.get(f"/{script}").headers["content-type"].startswith("text/javascript")

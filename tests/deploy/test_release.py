@@ -58,10 +58,10 @@ def test_the_checksums_are_those_of_all_other_files(built: Path) -> None:
     }
 
 
-def test_the_wheel_has_the_page_and_its_licences_and_the_source_distribution_nothing_of_others(built: Path) -> None:
+def test_the_wheel_has_the_pages_and_the_source_distribution_nothing_of_others(built: Path) -> None:
     with zipfile.ZipFile(built / f"ragstore-{__version__}-py3-none-any.whl") as wheel:
         names = set(wheel.namelist())
-    assert {f"ragstore/kit/docs/static/{name}" for name in ("swagger-ui-bundle.js", "start.js", "LICENSE")} <= names
+    assert {f"ragstore/kit/page/static/{name}" for name in ("index.html", "index.html.gz", "docs/index.html")} <= names
     assert "chroma_repair/command.py" in names
     with tarfile.open(built / f"ragstore-{__version__}.tar.gz") as sources:
         readmes = [name for name in sources.getnames() if name.endswith("README.md")]
@@ -126,7 +126,7 @@ def test_readmes_on_an_index_have_no_relative_links(built: Path) -> None:
         readmes = [member.read().decode()]
     readmes += [str(metadata(built, package).get_payload()) for package in PACKAGES]
     for readme in readmes:
-        links = re.findall(r"\]\(([^)\s]+)\)", readme)
+        links = re.findall(r"\]\(([^)\s]+)\)", readme) + re.findall(r'(?:href|src|srcset)="([^"]+)"', readme)
         assert links
         assert not [link for link in links if not link.startswith(("https://", "http://", "#"))]
 

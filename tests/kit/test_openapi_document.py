@@ -9,7 +9,7 @@ import pytest
 from litestar import Litestar, Request, Response, get
 from litestar.testing import AsyncTestClient
 
-from ragstore.kit.docs.document import served_document
+from ragstore.kit.served_document import served_document
 
 
 class Counted:

@@ -96,6 +96,7 @@ describe("options", () => {
     ["startQuestionRun", (options) => gateway.startQuestionRun("a", options)],
     ["waitForQuestionRun", (options) => gateway.waitForQuestionRun("a", "b", options)],
     ["getQuestionRun", (options) => gateway.getQuestionRun("a", "b", options)],
+    ["cancelQuestionRun", (options) => gateway.cancelQuestionRun("a", "b", options)],
     ["iterQuestionRuns", (options) => gateway.iterQuestionRuns("a", options).next()],
     ["waitForRun", (options) => gateway.waitForRun("a", "b", "c", options)],
     ["getRun", (options) => gateway.getRun("a", "b", "c", options)],

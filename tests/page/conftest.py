@@ -15,13 +15,14 @@ from typing import Any, TypeAlias
 import httpx
 import pytest
 
-from tests.page.bases import Bases, HeldProvider, held_provider
+from tests.page.bases import Bases
 from tests.page.chats import Chats, running_chats
 from tests.page.data import fill_store
 from tests.page.maps import add_clusters, add_sentences
 from tests.page.tab import Tab
 from tests.support.changing_site import ChangingSite, changing_site
 from tests.support.gateways import start_gateway
+from tests.support.held_provider import HeldProvider, held_provider
 from tests.support.keyed_services import KeyedService, KeySpec, keyed_service
 from tests.support.pages import ROOT
 from tests.support.process_fixtures import starts_process

@@ -34,8 +34,8 @@ def add_sentences(http: httpx.Client) -> None:
             documents.append({"id": f"{number + 1}.{place + 1}", "text": sentence, "metadata": metadata})
     for start in range(0, len(documents), EMBEDDED):
         some = documents[start : start + EMBEDDED]
-        body = {"inputs": [each["text"] for each in some], "normalize": True}
-        embedded = http.post("/embed", json=body).raise_for_status().json()
+        request = {"inputs": [each["text"] for each in some], "normalize": True}
+        embedded = http.post("/embed", json=request).raise_for_status().json()
         for document, vector in zip(some, embedded["vectors"], strict=True):
             document["embedding"] = vector
     model = http.get("/health").json()["model"]

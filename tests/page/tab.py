@@ -48,16 +48,17 @@ class Tab:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     @classmethod
-    def open(cls, browser: Any, url: str, path: str = "", **options: Any) -> Self:
+    def open(cls, browser: Any, url: str, path: str = "", *, page: str = "ui/", **options: Any) -> Self:
         """Open a tab.
 
         Args:
             url: address of the service.
-            path: address below `/ui/`, such as `#/health`.
+            path: address below the page, such as `#/health`.
+            page: path of the page.
             options: further options of the context.
         """
         tab = cls(browser.new_context(**{"viewport": WIDE, **options}), url)
-        tab.page.goto(f"{url}/ui/{path}")
+        tab.page.goto(f"{url}/{page}{path}")
         return tab
 
     def close(self) -> None:

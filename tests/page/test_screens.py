@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Final
 
+import httpx
 import pytest
 
 from tests.page.bases import Bases
@@ -13,6 +15,7 @@ from tests.page.comparisons import compare, side
 from tests.page.conftest import OpenTab
 from tests.page.maps import SENTENCES, arranged
 from tests.page.tab import Tab
+from tests.page.test_document_text import MARKED
 from tests.support.fake_upstream import stream_of
 from tests.support.keyed_services import eventually
 from tests.support.pages import ROOT
@@ -91,6 +94,20 @@ def test_the_screenshots_of_a_map_can_be_taken(open_tab: OpenTab, sentences: Ser
         taken(tab, f"map-{scheme}")
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_screenshot_of_the_api_reference_can_be_taken(open_tab: OpenTab, gateway: Served, scheme: str) -> None:
+    body = {"model": "builtin/minilm", "input": "pitched roofs"}
+    # The first request loads the model.
+    httpx.post(f"{gateway.url}/v1/embeddings", json=body, timeout=60).raise_for_status()
+    viewport = {"width": 1180, "height": 720}
+    tab = open_tab(gateway.url, "#/createEmbeddings/try", page="docs", color_scheme=scheme, viewport=viewport)
+    article = tab.page.get_by_role("article")
+    article.get_by_label("Body (application/json)").fill(json.dumps(body))
+    article.get_by_role("button", name="Send POST").click()
+    article.locator("section[aria-busy=false]").get_by_role("heading", name="200").wait_for()
+    taken(tab, f"reference-{scheme}")
+
+
 EXPECTED_CHARACTERS: Final = 300
 
 QUESTION: Final = "What is done if the heating of a whole building fails in winter?"
@@ -127,6 +144,10 @@ def test_the_screenshot_of_a_reply_can_be_taken(open_tab: OpenTab, handbook: Cha
     tab.page.locator(".turns").evaluate("turns => { turns.scrollTop = 0; }")
     # The passage is scrolled into view a frame later.
     tab.page.wait_for_timeout(300)
+    (marked,) = tab.page.evaluate(MARKED, "chunk-chosen")
+    assert marked.startswith("## Heating failure in winter")
+    assert marked in (ROOT / "examples/handbook/handbook.md").read_text()
+    assert f'="docs/page/ask-{scheme}.png"' in (ROOT / "README.md").read_text()
     taken(tab, f"ask-{scheme}")
 
 

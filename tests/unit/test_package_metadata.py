@@ -76,3 +76,11 @@ def test_links_to_pages_lead_to_the_published_pages_and_others_to_the_source() -
         "#here",
         "https://other.example/x.md",
     ]
+
+
+def test_pictures_are_loaded_from_the_published_pages() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert re.findall(r'src(?:set)?="(.*?)"', with_absolute_links(text, "README.md", ADDRESSES)) == [
+        "https://pages.example/_images/ask-dark.png",
+        "https://pages.example/_images/ask-light.png",
+    ]

@@ -12,8 +12,8 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.spec import Schema
 from litestar.typing import FieldDefinition
 
+from ragstore.filters.schemas import FILTER_SCHEMAS
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.docs.document import served_document
 from ragstore.kit.errors import FieldError, error_classes
 from ragstore.kit.openapi import (
     METHODS,
@@ -34,6 +34,7 @@ from ragstore.kit.openapi import (
 )
 from ragstore.kit.problems import Problem
 from ragstore.kit.schema_marks import PROBLEM_CODE
+from ragstore.kit.served_document import served_document
 from ragstore_gateway import __version__
 from ragstore_gateway.api.openai_errors import OpenAIErrorBody
 
@@ -181,7 +182,7 @@ def _schemas(app: Litestar) -> JsonSchema:
             if not kind.abstract
         }
     )
-    written = {PROBLEM_CODE: problem_code(codes), **app.state.get(COMPONENTS, {})}
+    written = {PROBLEM_CODE: problem_code(codes), **FILTER_SCHEMAS, **app.state.get(COMPONENTS, {})}
     return dict(sorted({**{name: without_marks(schema) for name, schema in derived.items()}, **written}.items()))
 
 

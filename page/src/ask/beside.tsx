@@ -4,6 +4,7 @@ import { Fragment, h } from "../jsx";
 import { gateway } from "../api";
 import { CodePoints } from "../bases/code_points";
 import { MarkedText, type Span } from "../bases/marked_text";
+import { WebLink } from "../markdown";
 import { Bones, Problem } from "../parts";
 import { useResource } from "../resource";
 import { link } from "../route";
@@ -11,7 +12,6 @@ import { gatewayRole, includes } from "../session";
 import { mark, raw, Stored } from "../stored";
 import { besides, webAddress, type Passage } from "./passages";
 import { Facts } from "./passage_list";
-import { WebLink } from "./reply";
 import { say } from "./words";
 import { words } from "../words";
 

@@ -2,8 +2,9 @@
 import { useState } from "preact/hooks";
 import { Fragment, h } from "../jsx";
 import { Dialog } from "../parts";
+import { Code, quoted, SERVICE } from "../code";
 import { access } from "../session";
-import { mark, raw, Stored } from "../stored";
+import { raw, type Stored } from "../stored";
 import { words } from "../words";
 import type { Where } from "./where";
 
@@ -38,49 +39,10 @@ export function CopyAs(properties: Properties) {
   );
 }
 
-function Code({ title, code }: { title: string; code: string }) {
-  const [state, setState] = useState("");
-  async function copy(): Promise<void> {
-    try {
-      await navigator.clipboard.writeText(code);
-      setState(words.copied);
-    } catch {
-      setState(words.copyUnavailable);
-    }
-  }
-  return (
-    <section class="stack tight" aria-label={title}>
-      <div class="spread">
-        <h3>{title}</h3>
-        <span class="row">
-          <span class="fine" role="status">
-            {state}
-          </span>
-          <button type="button" onClick={() => void copy()}>
-            {words.copy}
-          </button>
-        </span>
-      </div>
-      <pre tabIndex={0}>
-        <Stored value={mark(code)} lines />
-      </pre>
-    </section>
-  );
-}
-
-function root(): string {
-  return new URL("..", document.baseURI).href.replace(/\/$/u, "");
-}
-
-/** A word for a shell: nothing in it is expanded. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
-}
-
 function curlOf({ collection, where, contains }: Properties): string {
   const body = { ...(where && { where }), ...(contains && { where_document: { $contains: contains } }), limit: 100 };
   const key = access.value?.keysRequired ? ' \\\n  -H "Authorization: Bearer $RAGSTORE_API_KEY"' : "";
-  const url = `${root()}/collections/${encodeURIComponent(raw(collection))}/documents/filter`;
+  const url = `${SERVICE}/collections/${encodeURIComponent(raw(collection))}/documents/filter`;
   return `curl -s ${quoted(url)}${key} \\\n  -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
 }
 
@@ -94,7 +56,7 @@ function pythonOf({ collection, where, contains }: Properties): string {
     ...(key ? ["import os", ""] : []),
     "from ragstore_client import Client",
     "",
-    `with Client(${literal(root())}${key}) as client:`,
+    `with Client(${literal(SERVICE)}${key}) as client:`,
     `    for document in client.iter_documents(${[literal(raw(collection)), ...filters].join(", ")}):`,
     "        print(document.id)",
   ].join("\n");

@@ -33,15 +33,17 @@ export function Runs({ id, run, isChanged }: Properties) {
   const { data = [], reload } = runs;
   const isRunning = data.some((each) => each.status === "running");
   usePolling(isRunning, reload);
-  async function start(): Promise<void> {
-    await attempts.run(() => gateway("post", "/ragstore/questions/{id}/runs", { path: { id } }));
+  async function change(call: () => Promise<unknown>): Promise<void> {
+    await attempts.run(call);
     reload();
   }
+  const start = (): void => void change(() => gateway("post", "/ragstore/questions/{id}/runs", { path: { id } }));
+  const cancel = ({ runId }: Run): void => void change(() => gateway("delete", "/ragstore/questions/{id}/runs/{run_id}", { path: { id, run_id: runId } }));
   return (
     <div class="stack">
       <p class="fine">{say.runHint}</p>
       <div class="form-row">
-        <RoleButton role={gatewayRole.value} needs="writer" kind="primary" label={say.run} onClick={() => void start()} />
+        <RoleButton role={gatewayRole.value} needs="writer" kind="primary" label={say.run} onClick={start} />
         <label class="row">
           {say.cutoff}
           <select value={k} onChange={(event) => setK(Number(event.currentTarget.value))}>
@@ -55,7 +57,7 @@ export function Runs({ id, run, isChanged }: Properties) {
       </div>
       {isChanged && <p class="fine">{say.unsaved}</p>}
       {attempts.problem}
-      <Loaded of={runs} draw={(all) => (all.length === 0 ? <Empty of={[say.noRuns, ""]} /> : <Figures id={id} of={all} k={k} current={run} />)} />
+      <Loaded of={runs} draw={(all) => (all.length === 0 ? <Empty of={[say.noRuns, ""]} /> : <Figures id={id} of={all} k={k} current={run} cancel={cancel} />)} />
       {run !== undefined && <Outcomes key={run} id={id} run={run} state={data.find((each) => raw(each.runId) === run)?.status} />}
     </div>
   );
@@ -63,7 +65,7 @@ export function Runs({ id, run, isChanged }: Properties) {
 
 const NUMBERS = [say.setVersion, say.baseVersion, words.questions, say.mrr, say.recall, say.ndcg, say.won, say.lost];
 
-function Figures({ id, of, k, current }: { id: string; of: Run[]; k: number; current: string | undefined }) {
+function Figures({ id, of, k, current, cancel }: { id: string; of: Run[]; k: number; current: string | undefined; cancel: (run: Run) => void }) {
   return (
     <Table label={say.runs} titles={[say.started, say.state, ...NUMBERS]} numbers={NUMBERS}>
       {of.map((run) => {
@@ -78,6 +80,7 @@ function Figures({ id, of, k, current }: { id: string; of: Run[]; k: number; cur
             </th>
             <td>
               <span class={STATES[run.status]}>{run.status}</span> <Stored value={word(raw(run.reason).replaceAll("_", " "))} />
+              {run.status === "running" && <Progress of={run} cancel={() => cancel(run)} />}
             </td>
             {[run.setVersion, run.baseVersion, run.questions].map((each, index) => (
               <td key={index} class="n">
@@ -101,7 +104,17 @@ function Figures({ id, of, k, current }: { id: string; of: Run[]; k: number; cur
   );
 }
 
-const STATES: Record<Run["status"], string> = { completed: "state-ok", failed: "state-bad", interrupted: "state-bad", running: "" };
+const STATES: Record<Run["status"], string> = { completed: "state-ok", failed: "state-bad", cancelled: "", interrupted: "state-bad", running: "" };
+
+function Progress({ of: { searched, questions }, cancel }: { of: Run; cancel: () => void }) {
+  return (
+    <span class="row">
+      <progress max={questions} value={searched} aria-label={say.progress} />
+      <span class="fine">{say.searched(searched, questions)}</span>
+      <RoleButton role={gatewayRole.value} needs="writer" label={say.cancelRun} onClick={cancel} />
+    </span>
+  );
+}
 
 /** MRR, recall and nDCG. */
 function figuresOf(run: Run | undefined, k: number): number[] {

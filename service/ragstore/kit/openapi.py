@@ -19,8 +19,8 @@ from litestar.routes import HTTPRoute
 from litestar.typing import FieldDefinition
 
 from ragstore.kit.auth.roles import IDENTIFIES, ROLE
-from ragstore.kit.docs.page import DocsPage, docs_router
 from ragstore.kit.numbers import MAX_WHOLE
+from ragstore.kit.page.reference import DocsPage, docs_router
 from ragstore.kit.schema_marks import COMPONENT, EXACTLY, OPTIONAL
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def openapi_config(title: str, version: str, description: str, tags: Mapping[str
         servers=[Server(url="/")],
         tags=[Tag(name=name, description=text) for name, text in tags.items()],
         openapi_router=docs_router(),
-        render_plugins=[DocsPage(title)],
+        render_plugins=[DocsPage()],
         use_handler_docstrings=True,
     )
 
@@ -164,7 +164,9 @@ def without_marks(schema: Any) -> Any:
         return schema
     if COMPONENT in schema:
         component = ref(schema[COMPONENT])
-        return {"anyOf": [component, {"type": "null"}]} if schema[OPTIONAL] else component
+        if schema[OPTIONAL]:
+            return {"anyOf": [component, {"type": "null"}]}
+        return component | {name: schema[name] for name in ("title", "description", "default") if name in schema}
     if EXACTLY in schema:
         return schema[EXACTLY] | ({"default": schema["default"]} if "default" in schema else {})
     return {key: without_marks(value) for key, value in schema.items()}

@@ -18,9 +18,9 @@ from ragstore.api.roles import READER
 from ragstore.api.schemas import Health, HealthDetails, ServiceInfo
 from ragstore.kit.auth.keys import Key
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.docs.document import served_document
 from ragstore.kit.health import failure
 from ragstore.kit.page.routes import PAGE_RESPONSE, at_root, links_of
+from ragstore.kit.served_document import served_document
 from ragstore.store.key_scope import StoreScope
 
 

@@ -1,4 +1,4 @@
-"""Security headers of every response, and the content security policies of pages."""
+"""Security headers of every response, and the content security policy of pages."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ from typing import Final
 NOTHING: Final = "default-src 'none'; frame-ancestors 'none'"
 """Content security policy of responses that are not pages: a browser that displays one runs and loads nothing."""
 
-PAGE: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src data:; img-src 'self' data:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""Content security policy of the documentation page: nothing of other hosts, and no inline script. Swagger UI sets
-inline styles, and has images and fonts as `data:` URLs."""
-
 WEB_PAGE: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Content security policy of the web page: nothing inline, nothing of other hosts, and no text that becomes HTML."""
+"""Content security policy of the pages: nothing inline, nothing of other hosts, and no text that becomes HTML."""
 
 ALWAYS: Final[list[tuple[bytes, bytes]]] = [
     (b"x-content-type-options", b"nosniff"),

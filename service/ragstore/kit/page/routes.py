@@ -10,10 +10,8 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.docs.document import matches_etag
 from ragstore.kit.errors import NotFound
-from ragstore.kit.middleware.security_headers import WEB_PAGE
-from ragstore.kit.page.built_files import INDEX, BuiltFile, built_files
+from ragstore.kit.page.built_files import IMMUTABLE, INDEX, REVALIDATED, built_files, file_response
 
 T = TypeVar("T")
 
@@ -28,23 +26,10 @@ LINKS: Final = {
 }
 """Paths that each service has."""
 
-HEADERS: Final = {
-    "Content-Security-Policy": WEB_PAGE,
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Vary": "Accept-Encoding",
-}
-"""Headers of every file of the page, beside the security headers of all responses."""
-
-REVALIDATED: Final = "no-cache"
-"""`Cache-Control` of the index, which names the files of its version."""
-
 PAGE_RESPONSE: Final = ResponseSpec(
     None, description="The page, for a caller that accepts `text/html`.", generate_examples=False
 )
 """The redirect of `GET /`, for the OpenAPI document."""
-
-IMMUTABLE: Final = "public, max-age=31536000, immutable"
-"""`Cache-Control` of files whose name has the hash of their content."""
 
 
 @get("/", include_in_schema=False, opt=PUBLIC, sync_to_thread=False)
@@ -52,7 +37,7 @@ def index(request: Request[Any, Any, Any]) -> Response[bytes]:
     """The page. Its links are relative, so that a proxy may serve it below another path."""
     if not request.scope["raw_path"].endswith(b"/"):
         return Response(b"", status_code=HTTPStatus.PERMANENT_REDIRECT, headers={"Location": "ui/"})
-    return _sent(request, built_files()[INDEX], REVALIDATED)
+    return file_response(request, built_files()[INDEX], REVALIDATED)
 
 
 @get("/{name:str}", include_in_schema=False, opt=PUBLIC, sync_to_thread=False)
@@ -65,7 +50,7 @@ def file(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes
     found = built_files().get(name)
     if found is None or name == INDEX:
         raise NotFound("The page has no such file; it may be of another version")
-    return _sent(request, found, IMMUTABLE)
+    return file_response(request, found, IMMUTABLE)
 
 
 def page_router() -> Router:
@@ -98,22 +83,3 @@ def at_root(request: Request[Any, Any, Any], info: T, *, has_page: bool) -> Resp
         return Response(info, headers=headers)
     redirect: Response[Any] = Response(b"", status_code=HTTPStatus.SEE_OTHER, headers={**headers, "Location": "ui/"})
     return redirect
-
-
-def _sent(request: Request[Any, Any, Any], found: BuiltFile, cache_control: str) -> Response[bytes]:
-    headers = {**HEADERS, "Cache-Control": cache_control, "ETag": found.etag}
-    if matches_etag(request.headers.get("if-none-match", ""), found.etag):
-        return Response(b"", status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    if _accepts_gzip(request.headers.get("accept-encoding", "")):
-        headers["Content-Encoding"] = "gzip"
-        return Response(found.compressed, media_type=found.media_type, headers=headers)
-    return Response(found.content, media_type=found.media_type, headers=headers)
-
-
-def _accepts_gzip(accepted: str) -> bool:
-    """Whether `Accept-Encoding` names gzip, and does not exclude it by a weight of 0."""
-    for each in accepted.split(","):
-        coding, _, weight = each.partition(";")
-        if coding.strip().lower() in ("gzip", "x-gzip"):
-            return weight.strip().replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
-    return False

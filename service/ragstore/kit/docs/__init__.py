@@ -1,1 +1,0 @@
-"""The page that documents a service's API, without files of other hosts."""
