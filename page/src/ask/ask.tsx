@@ -159,7 +159,7 @@ function TurnView({ turn, isLast, open }: { turn: Turn; isLast: boolean; open: O
         <Problem failure={turn.failure} nextAt={turn.nextAt} {...(isLast && { retry: () => chat.retry() })} />
       )}
       {state !== "running" && (
-        <div class="row">
+        <div class="row actions">
           {text && <Copy text={text} />}
           {state === "done" && <AddToSet turn={turn} />}
           {isRecorded(turn) && <Feedback turn={turn} />}

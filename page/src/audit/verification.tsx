@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { download, gateway } from "../api";
 import { asFailure, type Failure } from "../failure";
-import { Problem, Table } from "../parts";
+import { Problem, Table, WithCode } from "../parts";
 import type { components } from "../schema/gateway";
 import { Stored, type Marked } from "../stored";
 import { formatted } from "../words";
@@ -56,7 +56,9 @@ export function Verification() {
           </button>
           <span role="status">{running && say.running}</span>
         </p>
-        <p class="fine">{say.exportHint}</p>
+        <p class="fine">
+          <WithCode of={say.exportHint} />
+        </p>
       </form>
       {failure && <Problem failure={failure} />}
       {result && <Outcome of={result} />}

@@ -4,7 +4,7 @@ import { h } from "../jsx";
 import { gateway } from "../api";
 import { word, type Named } from "../bases/calls";
 import { asFailure, type Failure } from "../failure";
-import { Confirm, Problem, RoleButton } from "../parts";
+import { Confirm, Problem, RoleButton, WithCode } from "../parts";
 import { go, link } from "../route";
 import { gatewayRole, includes } from "../session";
 import { mark, oneLine, plain, raw, Stored } from "../stored";
@@ -130,7 +130,9 @@ export function Editor({ id, version, initial, draft, bases, isChanged, set, for
           </label>
         </p>
       </fieldset>
-      <p class="fine">{say.importHint}</p>
+      <p class="fine">
+        <WithCode of={say.importHint} />
+      </p>
       {failure && <Problem failure={failure} />}
       <p class="row">
         <button type="submit" class="primary" disabled={!may || isRunning || !isChanged}>
