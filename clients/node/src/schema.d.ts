@@ -2273,6 +2273,15 @@ export interface operations {
         };
         requestBody: {
             content: {
+                /**
+                 * @example {
+                 *       "points": 500,
+                 *       "where": {
+                 *         "layer": "chunk"
+                 *       },
+                 *       "color": "section_id"
+                 *     }
+                 */
                 "application/json": components["schemas"]["MapRequest"];
                 "application/msgpack": components["schemas"]["MapRequest"];
             };

@@ -42,6 +42,7 @@ BODIES: Final[dict[str, JsonSchema]] = {
     },
     "filterDocuments": {"where": {"section_id": {"$in": ["heating", "keys"]}}, "limit": 50},
     "queryCollection": {"query_embedding": [0.1, 0.2, 0.3], "top_k": 3, "where": {"layer": "chunk"}},
+    "mapCollection": {"points": 500, "where": {"layer": "chunk"}, "color": "section_id"},
     "query": {"collections": [COLLECTION], "query_embedding": [0.1, 0.2, 0.3], "top_k": 3},
     "deleteDocumentsByBody": {"where": {"section_id": "keys"}},
 }
