@@ -12,7 +12,7 @@ from tests.support.servers import Served
 
 SHELL_BYTES: Final = 25_000
 AREA_BYTES: Final = 42_000
-ALL_BYTES: Final = 83_000
+ALL_BYTES: Final = 84_000
 MAP_BYTES: Final = 6_500
 FILES_BYTES: Final = 400_000
 REQUESTS: Final = 10
