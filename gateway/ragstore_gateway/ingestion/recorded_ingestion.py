@@ -323,16 +323,15 @@ class _Filling:
         left = iter(self._left)
         embedding: set[asyncio.Task[None]] = set()
         writing: set[asyncio.Task[None]] = set()
-        priority = self._ingestion.priority
         position = next(left, None)
         try:
             while position is not None or embedding or writing or self._ready:
                 while position is not None and len(embedding) < CONCURRENCY and len(self._ready) < MAX_EMBEDDED:
-                    embedding.add(asyncio.create_task(priority.pausing(self._embed(position))))
+                    embedding.add(asyncio.create_task(self._ingestion.priority.pausing(self._embed(position))))
                     position = next(left, None)
                 if self._ready and not writing:
                     ready, self._ready = self._ready, {}
-                    writing.add(asyncio.create_task(priority.pausing(self._write_all(ready))))
+                    writing.add(asyncio.create_task(self._ingestion.priority.pausing(self._write_all(ready))))
                 done, _ = await asyncio.wait(embedding | writing, return_when=asyncio.FIRST_COMPLETED)
                 embedding -= done
                 writing -= done
