@@ -28,6 +28,7 @@ ROWS: Final = (
     ("stores", "FilterPlanningStore", "exact, pre-filter or post-filter for a filtered query"),
     ("stores", "IndexSamplingStore", "looks for some documents by their own embedding"),
     ("stores", "EmbeddingMemory", "finds what the index of a small collection has lost"),
+    ("stores", "MapCacheStore", "makes one map at a time, and caches it until a change"),
     ("stores", "ListingCacheStore", "caches the matches of a filter for the next page"),
     ("stores", "ChromaStore", "implements the contract on top of Chroma"),
     ("backends", "ChangeRecorder", "records the documents that change while an index is rebuilt"),

@@ -48,7 +48,12 @@ CONTEXT: Final = (
 )
 """The sources of the images, and the files that deploy them."""
 
-IMAGES: Final = {"ragstore": "remote", "ragstore-embedded": "embedded", "ragstore-gateway": "gateway"}
+IMAGES: Final = {
+    "ragstore": "remote",
+    "ragstore-embedded": "embedded",
+    "ragstore-gateway": "gateway",
+    "ragstore-gateway-remote": "gateway-remote",
+}
 """The images, and the locks that they are installed from."""
 
 PACKAGED: Final = (

@@ -48,7 +48,7 @@ from ragstore_gateway.mcp.routes import ROUTES as MCP_ROUTES
 from ragstore_gateway.page.access import access
 from ragstore_gateway.page.description import describe
 from ragstore_gateway.responses.file_search import FileSearch
-from ragstore_gateway.responses.routes import create_response, delete_response, get_response
+from ragstore_gateway.responses.routes import RESPONSE_ROUTES
 from ragstore_gateway.responses.stored_responses import StoredResponses
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, FileSource, SecretReferences, SecretSource
@@ -212,7 +212,7 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             embed,
             *WEB_ROUTES,
             *MCP_ROUTES,
-            chat_routes(settings, create_embeddings_route, create_response, get_response, delete_response),
+            chat_routes(settings, create_embeddings_route, *RESPONSE_ROUTES),
             *knowledge.routes,
             *([page_router()] if settings.ui else []),
         ],

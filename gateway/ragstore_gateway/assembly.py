@@ -52,6 +52,7 @@ from ragstore_gateway.ingestion.workload import Workload
 from ragstore_gateway.keys import visible_bases
 from ragstore_gateway.openai_vector_stores import file_routes, store_routes, upload_routes
 from ragstore_gateway.openai_vector_stores.assembly import VectorStoresApi
+from ragstore_gateway.openai_vector_stores.files import SIZES as UPLOADED_SIZES
 from ragstore_gateway.retrieval.assembly import RetrievalServices
 from ragstore_gateway.retrieval.routes import ROUTES as RETRIEVAL_ROUTES
 from ragstore_gateway.retrieval.trial_routes import retrieve
@@ -60,6 +61,7 @@ from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources import file_routes as source_file_routes
 from ragstore_gateway.sources import routes as source_routes
 from ragstore_gateway.sources.assembly import Sources
+from ragstore_gateway.sources.files import SIZES as SOURCE_FILE_SIZES
 from ragstore_gateway.sources.files import SourceFiles
 from ragstore_gateway.sources.runs import Runs
 from ragstore_gateway.sources.upload_kind import upload_kind
@@ -169,6 +171,7 @@ class KnowledgeServices:
             extractor,
             partial(store.permits, writes=True),
             workload,
+            (*UPLOADED_SIZES, SOURCE_FILE_SIZES),
         )
         self._fetching = SourceFetching(settings, extractor)
         runs = Runs(self.database, self.ingestion.leases)
@@ -193,6 +196,7 @@ class KnowledgeServices:
             self.knowledge_bases,
             self.assistants,
             self.conversations.record,
+            self.ingestion.priority,
         )
         self._evaluations = Evaluations(
             self.question_sets,

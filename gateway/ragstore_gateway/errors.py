@@ -244,6 +244,10 @@ class QuestionRunNotFound(NotFound):
     """The question set has no run of this id, or its entry was removed with the oldest ones."""
 
 
+class QuestionRunEnded(Conflict):
+    """A run that has ended cannot be cancelled."""
+
+
 class QuestionSetRunning(Conflict):
     """A run of the question set has not ended."""
 
@@ -372,13 +376,6 @@ class TooManyStreams(ServiceError):
     status: ClassVar[int] = 429
     title: ClassVar[str] = "Too many streams"
     retry_after = 1
-
-
-class CallerGone(ServiceError):
-    """The caller disconnected before its response began. Nobody reads this; the access log and the metrics show it."""
-
-    status: ClassVar[int] = 499
-    title: ClassVar[str] = "Caller disconnected"
 
 
 class ExtractionFailed(ServiceError):

@@ -208,7 +208,9 @@ export function addressOf(path: string, { path: names = {}, query = {} }: Untype
   const url = new URL(filled.slice(1), ROOT);
   for (const [name, value] of Object.entries(query)) {
     if (value === undefined) continue;
-    url.searchParams.set(name, typeof value === "string" ? value : JSON.stringify(value));
+    for (const each of Array.isArray(value) ? (value as unknown[]) : [value]) {
+      url.searchParams.append(name, typeof each === "string" ? each : JSON.stringify(each));
+    }
   }
   return url;
 }

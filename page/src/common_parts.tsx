@@ -1,7 +1,8 @@
 /** Parts of several pages: loading, empty, failed, dialogs. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import type { VNode } from "preact";
 import { Fragment, h, type Child } from "./jsx";
-import type { Failure } from "./failure";
+import { asFailure, type Failure } from "./failure";
 import type { Resource, Trouble } from "./resource";
 import { includes, type Role } from "./session";
 import { mark, Stored, raw } from "./stored";
@@ -28,6 +29,20 @@ export function Bones({ rows = 6 }: { rows?: number }) {
       ))}
     </div>
   );
+}
+
+/** A part of the page whose code is loaded when it is shown. */
+export function Later<P extends object>({ load, properties }: { load: () => Promise<{ default: (properties: P) => VNode }>; properties: P }) {
+  const [view, setView] = useState<{ of: (properties: P) => VNode }>();
+  const [failure, setFailure] = useState<Failure>();
+  useEffect(() => {
+    load()
+      .then((module) => setView({ of: module.default }))
+      .catch((error: unknown) => setFailure(asFailure(error)));
+  }, [load]);
+  // A failed import is kept by the browser, so that only a new page loads it again.
+  if (failure) return <Problem failure={failure} retry={() => location.reload()} />;
+  return view ? h(view.of as (properties: never) => VNode, properties) : <Bones />;
 }
 
 /** That there is nothing, and the next step. */
@@ -206,25 +221,57 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
   );
 }
 
+/** The attempts of a form or of a button. */
+export interface Attempts {
+  isRunning: boolean;
+  /** Why the last attempt has failed. */
+  failure: Failure | undefined;
+  /** The failure, drawn. */
+  problem: Child;
+  /** Run an action, of a form with its event. The promise is fulfilled even if the action fails. */
+  run: (action: () => Promise<unknown>, event?: Event) => Promise<void>;
+}
+
+export function useAttempts(): Attempts {
+  const [isRunning, setRunning] = useState(false);
+  const [failure, setFailure] = useState<Failure>();
+  return {
+    isRunning,
+    failure,
+    problem: failure && <Problem failure={failure} />,
+    run: async (action, event) => {
+      event?.preventDefault();
+      setRunning(true);
+      setFailure(undefined);
+      try {
+        await action();
+      } catch (error) {
+        setFailure(asFailure(error));
+      }
+      setRunning(false);
+    },
+  };
+}
+
 /** The end of a form: why it failed, and its buttons. */
 export function FormEnd({
   action,
   kind = "primary",
-  isDisabled,
-  failure,
+  isDisabled = false,
+  of: { isRunning, problem },
   close,
 }: {
   action: string;
   kind?: "primary" | "danger";
-  isDisabled: boolean;
-  failure: Failure | undefined;
+  isDisabled?: boolean;
+  of: Attempts;
   close: () => void;
 }) {
   return (
     <>
-      {failure && <Problem failure={failure} />}
+      {problem}
       <p class="row">
-        <button type="submit" class={kind} disabled={isDisabled}>
+        <button type="submit" class={kind} disabled={isDisabled || isRunning}>
           {action}
         </button>
         <button type="button" onClick={close}>
@@ -252,24 +299,11 @@ export function Confirm({
   close: () => void;
 }) {
   const [typed, setTyped] = useState("");
-  const [failure, setFailure] = useState<Failure>();
-  const [isRunning, setRunning] = useState(false);
+  const attempts = useAttempts();
   const isConfirmed = name === undefined || typed === raw(name);
-  async function confirm(event: Event): Promise<void> {
-    event.preventDefault();
-    if (!isConfirmed || isRunning) return;
-    setRunning(true);
-    try {
-      await run();
-      close();
-    } catch (error) {
-      setFailure(error as Failure);
-      setRunning(false);
-    }
-  }
   return (
     <Dialog title={title} close={close}>
-      <form onSubmit={(event) => void confirm(event)}>
+      <form onSubmit={(event) => void attempts.run(() => run().then(close), event)}>
         <p>{question}</p>
         {name !== undefined && (
           <label class="field">
@@ -279,7 +313,7 @@ export function Confirm({
             <input value={typed} autocomplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
           </label>
         )}
-        <FormEnd action={action} kind="danger" isDisabled={!isConfirmed || isRunning} failure={failure} close={close} />
+        <FormEnd action={action} kind="danger" isDisabled={!isConfirmed} of={attempts} close={close} />
       </form>
     </Dialog>
   );

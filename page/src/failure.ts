@@ -7,7 +7,7 @@ export class Failure extends Error {
     /** The kind of error, for people. */
     readonly title: Stored,
     /** The reason, for people. */
-    readonly detail: Stored,
+    readonly detail: Stored = mark<string>(""),
     /** The status of the response; 0 without one. */
     readonly status = 0,
     /** The code of the problem; empty without one. */

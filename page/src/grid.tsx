@@ -25,7 +25,7 @@ interface Properties {
   /** Called with the visible rows, whenever they change. */
   onVisible: (first: number, last: number) => void;
   /** Called when the active row changes by a key. */
-  onMove?: (index: number) => void;
+  onMove?: (index: number) => unknown;
   onOpen: (index: number) => void;
   /** Whether a row is the one that is open beside the list. */
   isOpen?: (index: number) => boolean;

@@ -5,6 +5,7 @@ import "./code";
 import "./collections/where";
 import "./grid";
 import "./pages";
+import "./row_list";
 import "./route";
 
 export * from "./common_parts";

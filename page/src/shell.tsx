@@ -1,9 +1,8 @@
 /** The frame of the page: the rail of areas, sign-in, and the area of the current address. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { render, type VNode } from "preact";
 import { h } from "./jsx";
-import { asFailure, type Failure } from "./failure";
-import { Bones, NoScreen, Problem } from "./parts";
+import { Bones, Later, NoScreen, Problem } from "./parts";
 import { nextAttempt } from "./resource";
 import { go, link, route } from "./route";
 import { access, gatewayRole, session, signOut, start, storeRole, whenSignedOut } from "./session";
@@ -129,7 +128,7 @@ function Frame() {
           <NoScreen of={[words.noRightsFor(current.title), access.value?.store === "remote" ? words.needsStore : ""]} />
         )}
         {open.length > 0 && name !== undefined && !current && <NoScreen of={[words.notFound, ""]} />}
-        {current?.isOpen() && <AreaView key={current.name} area={current} />}
+        {current?.isOpen() && <Later key={current.name} load={current.load} properties={{}} />}
       </main>
     </div>
   );
@@ -169,22 +168,6 @@ function Rail({ open, current }: { open: Area[]; current: string | undefined }) 
       </div>
     </header>
   );
-}
-
-function AreaView({ area }: { area: Area }) {
-  const [view, setView] = useState<{ of: View }>();
-  const [failure, setFailure] = useState<Failure>();
-  function load(): void {
-    setFailure(undefined);
-    area
-      .load()
-      .then((module) => setView({ of: module.default }))
-      .catch((error: unknown) => setFailure(asFailure(error)));
-  }
-  useEffect(load, [area]);
-  // A failed import is kept by the browser, so that only a new page loads it again.
-  if (failure) return <Problem failure={failure} retry={() => location.reload()} />;
-  return view ? <view.of /> : <Bones />;
 }
 
 const root = document.getElementById("page");

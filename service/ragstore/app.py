@@ -28,6 +28,7 @@ from ragstore.api.raw_paths import RawPathMiddleware
 from ragstore.api.routes.access import access
 from ragstore.api.routes.collections import CollectionsController
 from ragstore.api.routes.documents import DocumentsController
+from ragstore.api.routes.map import map_collection
 from ragstore.api.routes.query import query, query_collection
 from ragstore.api.routes.service import describe, health, openapi_document
 from ragstore.api.routes.stream import stream_documents
@@ -67,6 +68,7 @@ from ragstore.store.filter_planning import FilterPlanningStore
 from ragstore.store.index_sampling import IndexSamplingStore
 from ragstore.store.key_scope import STORE_KEYS, StoreScope, embedded_objection
 from ragstore.store.listing_cache import ListingCacheStore
+from ragstore.store.map_cache import MapCacheStore, Maps
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
 from ragstore.store.registry import StoreRegistry, TenantDatabase
@@ -116,11 +118,12 @@ def create_backend(settings: Settings, tracing: Tracing | None = None) -> Backen
     )
 
 
-def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
+def create_store(settings: Settings, tracing: Tracing | None = None, maps: Maps | None = None) -> Store:
     """The store with all its layers.
 
     Args:
         tracing: makes traces; None for none.
+        maps: the cached maps, of several stores together; None for maps of its own.
 
     Returns:
         The store, not started yet.
@@ -139,6 +142,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None) -> Store:
     backend = LayeredBackend(create_backend(settings, tracing), layers)
     store: Store = ChromaStore(backend, settings.max_batch_size)
     store = ListingCacheStore(store, is_exclusive=settings.store == "embedded")
+    store = MapCacheStore(store, Maps() if maps is None else maps, is_exclusive=settings.store == "embedded")
     store = EmbeddingMemory(store)
     if settings.index_sample_every:
         store = IndexSamplingStore(store, settings.index_sample_every)
@@ -185,9 +189,11 @@ def create_litestar(
     """
     keys = key_ring(settings) if keys is None else keys
 
+    maps = Maps()
+
     def create_stack(tenant: str, database: str) -> Store:
         placed = msgspec.structs.replace(settings, chroma_tenant=tenant, chroma_database=database)
-        return AuditStore(create_store(placed, tracing))
+        return AuditStore(create_store(placed, tracing, maps))
 
     default = TenantDatabase(settings.chroma_tenant, settings.chroma_database)
     stores = StoreRegistry(create_stack, default, settings.reserved)
@@ -201,6 +207,7 @@ def create_litestar(
             DocumentsController,
             stream_documents,
             query_collection,
+            map_collection,
             query,
             describe,
             access,

@@ -32,6 +32,7 @@
     │   └── LineTooLarge                413
     ├── UnsupportedMediaType            415
     ├── RateLimited                     429, with Retry-After
+    ├── CallerGone                      499
     ├── Overloaded                      503, with Retry-After
     ├── Stopping                        503, with Retry-After
     ├── TooLargeForChroma               413

@@ -159,6 +159,21 @@ def test_typed_metadata_values_select_the_documents_that_have_them(client: Clien
         assert [document.metadata["page"] for document in selected] == [value]
 
 
+def test_a_map_has_the_nearest_neighbours_of_each_document(client: Client, client_collection: str) -> None:
+    vectors = {"a": [1.0, 0.0], "b": [0.9, 0.1], "c": [0.0, 1.0], "d": [0.1, 0.9]}
+    client.add_documents(
+        client_collection,
+        [NewDocument(id=key, text=key, embedding=vector, metadata={"kind": key}) for key, vector in vectors.items()],
+    )
+    found = client.map_collection(client_collection, color="kind")
+    assert found.ids == found.color == ["a", "b", "c", "d"]
+    assert [row[0] for row in found.neighbours] == [1, 0, 3, 2]
+    assert found.distances[0] == sorted(found.distances[0])
+    assert (found.x[0] - found.x[2]) ** 2 > (found.x[0] - found.x[1]) ** 2
+    filtered = client.map_collection(client_collection, points=1, where={"kind": {"$ne": "a"}})
+    assert (len(filtered.ids), filtered.total, filtered.color) == (1, 3, None)
+
+
 def test_info_health_and_probes_are_returned(client: Client) -> None:
     assert client.info().name == "ragstore"
     health = client.health()

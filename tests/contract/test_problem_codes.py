@@ -28,6 +28,7 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
         ("POST", "{}/documents", {"documents": [document("new", embedding=[1, 2, 3])]}, 400, "dimension_mismatch"),
         ("POST", "{}/documents/filter", {"where": {"a": {"$like": 1}}}, 400, "invalid_filter"),
         ("POST", "{}/query", {"query_embedding": [1, 0], "top_k": "5"}, 400, "invalid_request"),
+        ("POST", "{}/map", {"points": 0}, 400, "invalid_request"),
         ("GET", "/collections?limit=none", None, 400, "invalid_request"),
         ("GET", "/nowhere", None, 404, "not_found"),
         ("GET", "/collections/nowhere", None, 404, "collection_not_found"),

@@ -120,6 +120,7 @@ def test_the_openapi_document_has_every_route(http: httpx.Client) -> None:
         "/collections/{collection_name}/documents/all",
         "/collections/{collection_name}/documents/{document_id}",
         "/collections/{collection_name}/query",
+        "/collections/{collection_name}/map",
     } <= set(document["paths"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from ipaddress import ip_address, ip_network
 from typing import Any, TypeAlias
 
 import pytest
@@ -30,6 +31,39 @@ def spec(kind: str, name: str) -> Manifest:
     """The specification of a manifest."""
     found: Manifest = rendered()[kind, name]["spec"]
     return found
+
+
+def egress(name: str) -> list[Manifest]:
+    """The rules of a policy for the connections of its pods."""
+    rules: list[Manifest] = spec("NetworkPolicy", name)["egress"]
+    return rules
+
+
+@pytest.mark.parametrize("name", [GATEWAY, WORKER])
+def test_providers_and_websites_are_reached_and_private_networks_are_not(name: str) -> None:
+    (public,) = [
+        rule for rule in egress(name) if any(to.get("ipBlock", {}).get("cidr") == "0.0.0.0/0" for to in rule["to"])
+    ]
+    assert {port["port"] for port in public["ports"]} == {80, 443}
+
+    def reached(address: str) -> bool:
+        ip = ip_address(address)
+        blocks = [to["ipBlock"] for to in public["to"]]
+        return any(
+            ip in ip_network(block["cidr"]) and not any(ip in ip_network(each) for each in block["except"])
+            for block in blocks
+        )
+
+    assert all(map(reached, ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07::1"]))
+    private = ["10.1.2.3", "172.20.0.1", "192.168.1.1", "100.100.1.1", "169.254.169.254", "127.0.0.1", "224.0.0.1"]
+    assert not any(map(reached, [*private, "::1", "fd00:ec2::254", "fe80::1", "::ffff:10.1.2.3", "2002:a00:1::1"]))
+    labels = [
+        to["namespaceSelector"]["matchLabels"]
+        for rule in egress(name)
+        for to in rule["to"]
+        if len(to) == 1 and "namespaceSelector" in to
+    ]
+    assert {"ragstore-gateway-provider": "true"} in labels
 
 
 def container(name: str) -> Manifest:

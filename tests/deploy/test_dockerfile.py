@@ -106,8 +106,9 @@ def test_the_build_context_contains_only_what_the_build_copies(dockerfile: Path,
 
 
 @pytest.mark.parametrize("name", ["chromadb", "onnxruntime", "grpcio", "kubernetes", "tokenizers", "hatchling"])
-def test_the_remote_lock_has_no_dependency_of_embedded_chroma(name: str) -> None:
-    assert name not in packages("remote")
+@pytest.mark.parametrize("lock", ["remote", "gateway-remote"])
+def test_the_remote_locks_have_no_dependency_of_embedded_chroma(lock: str, name: str) -> None:
+    assert name not in packages(lock)
 
 
 @pytest.mark.parametrize("lock", ["remote", "embedded"])
@@ -116,9 +117,10 @@ def test_both_images_of_the_store_have_the_extras_tracing_and_transfer(lock: str
     assert wanted <= packages(lock)
 
 
-def test_the_remote_lock_is_part_of_the_embedded_one() -> None:
-    versions = {lock: {pin.partition(" ")[0] for pin in pins(lock)} for lock in ("remote", "embedded")}
-    assert versions["remote"] < versions["embedded"]
+@pytest.mark.parametrize(("remote", "embedded"), [("remote", "embedded"), ("gateway-remote", "gateway")])
+def test_a_remote_lock_is_part_of_the_embedded_one(remote: str, embedded: str) -> None:
+    versions = {lock: {pin.partition(" ")[0] for pin in pins(lock)} for lock in (remote, embedded)}
+    assert versions[remote] < versions[embedded]
 
 
 @pytest.mark.parametrize("lock", sorted((ROOT / "requirements").glob("*.txt")), ids=lambda lock: lock.name)

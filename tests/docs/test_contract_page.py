@@ -13,7 +13,7 @@ from ragstore.api import decode_documents, parameters, schemas
 from ragstore.filters import grammar, where
 from ragstore.kit import value_count
 from ragstore.kit.errors import error_classes
-from ragstore.model import metadata
+from ragstore.model import maps, metadata
 from ragstore.model.filters import where_document
 from ragstore.model.large_bodies import split_documents
 from ragstore.operations import list_documents
@@ -44,6 +44,8 @@ LIMITS = {
     "ids in a body": schemas.MAX_IDS,
     "results of a query": schemas.MAX_TOP_K,
     "collections in a query": schemas.MAX_COLLECTIONS,
+    "documents on a map": maps.MAX_POINTS,
+    "numbers of the embeddings on a map": maps.MAX_NUMBERS,
     "levels of `$and` and `$or`": grammar.MAX_DEPTH,
     "comparisons in a filter": grammar.MAX_CLAUSES,
     "values in a filter's lists": grammar.MAX_VALUES,

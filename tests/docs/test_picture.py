@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ragstore.app import create_backend, create_litestar, create_store
@@ -11,6 +12,7 @@ from ragstore.store.name_scope import NameScope
 from ragstore.store.registry import StoreRegistry
 from ragstore.store.scope import ScopedStore
 from scripts import draw_gateway, draw_stack
+from tests.support.pages import ROOT
 
 
 def layers(outermost: object) -> Iterator[str]:
@@ -64,3 +66,12 @@ def test_the_picture_of_the_gateway_has_every_folder_and_module_of_it() -> None:
         path.stem for path in draw_gateway.PACKAGE.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"
     }
     assert shown == present - {"__init__"}
+
+
+def test_the_page_of_traces_describes_each_span_of_the_gateway_in_the_picture_of_a_chat() -> None:
+    shown = set(re.findall(r'x="\d+" y="\d+" fill="#111111">([^<]+)<', (ROOT / "docs/chat-trace.svg").read_text()))
+    of_store = re.compile(r"chroma |POST /collections/|ragstore$")
+    described = (ROOT / "docs/logs-and-traces.md").read_text()
+    names = {name for name in shown if not of_store.match(name)} - {"ragstore_gateway"}
+    assert len(names) >= 10
+    assert [name for name in names if name not in described] == []

@@ -59,9 +59,11 @@ def from_msgpack(ctx: DeserializationContext, response: Response) -> Any:
 
 @schemathesis.serializer("application/x-ndjson")
 def to_lines(ctx: SerializationContext, value: Any) -> bytes:
-    """Encode a stream: one line per item of a list, or one line for anything else."""
+    """Encode a stream: a text as it is, one line per item of a list, or one line for anything else."""
     if isinstance(value, bytes):
         return value
+    if isinstance(value, str):
+        return value.encode(errors="replace")
     return b"".join(json.dumps(line).encode() + b"\n" for line in (value if isinstance(value, list) else [value]))
 
 
@@ -75,6 +77,11 @@ def from_lines(ctx: DeserializationContext, response: Response) -> Any:
 def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
     """Make a case valid if it is meant to be."""
     operation = case.operation.definition.raw["operationId"]
+    if operation in ("deleteKnowledgeBase", "deleteVectorStore"):
+        # Valid question sets name this base.
+        case.path_parameters = {
+            name: "absent" if MEMORY in str(value) else value for name, value in (case.path_parameters or {}).items()
+        }
     if case.meta is not None and any(component.mode.is_negative for component in case.meta.components.values()):
         if operation in (*WITH_FILES, "createUploadPart") and case.media_type == "multipart/form-data":
             # As a part of a form, a file of another type is a file.
@@ -99,8 +106,8 @@ def _valid_body(operation: str, body: dict[str, Any]) -> dict[str, Any]:
     if isinstance(valid.get("documents"), list) and operation != "updateDocuments":
         valid["documents"] = [_valid_document(document, index) for index, document in enumerate(valid["documents"])]
     if operation == "summarize":
-        # No page may be fetched from this machine, and the name of a collection has a form of its own.
-        valid = {name: value for name, value in valid.items() if name not in ("urls", "collection")}
+        # No page may be fetched from this machine, and the base in which the text is stored may not exist.
+        valid = {name: value for name, value in valid.items() if name not in ("urls", "collection", "store")}
         valid["text"] = valid.get("text") or "Tea is a drink."
     if operation == "updateDocuments" and isinstance(valid.get("documents"), list):
         valid["documents"] = [
@@ -156,7 +163,7 @@ def _valid_knowledge_base(body: dict[str, Any]) -> dict[str, Any]:
     """A knowledge base of the default provider and store, whose overlap is less than its size."""
     size = body.get("chunkSize", 512)
     valid = {**body, "chunkOverlap": min(body.get("chunkOverlap", 64), size - 1)}
-    for key in ("embeddingProvider", "embeddingParameters", "storeType", "storeParameters"):
+    for key in ("embeddingProvider", "embeddingParameters", "storeType", "storeParameters", "engine"):
         valid.pop(key, None)
     sources = [_valid_source(source, index) for index, source in enumerate(body.get("sources", []))]
     return {**valid, "sources": sources}
@@ -177,6 +184,8 @@ def _valid_assistant(body: dict[str, Any]) -> dict[str, Any]:
     ]
     for task in tasks:
         task.pop("rerank", None)
+        if isinstance(task.get("where"), dict):
+            task["where"] = _valid_filter(task["where"])
     return {**body, "workflow": [], "httpCalls": {"search": {"url": f"https://{HTTP_CALL_HOST}/"}}, "tasks": tasks}
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragstore_client import AsyncClient
+from ragstore_gateway.embeddings import builtin
 from ragstore_gateway.embeddings.providers.declared import PROVIDERS
 from ragstore_gateway.engines.assembly import Engines
 from ragstore_gateway.engines.engine import Adapter
@@ -175,9 +176,10 @@ async def test_an_engine_without_a_module_is_opened_by_the_gateway_itself(name: 
 def test_the_declared_extras_are_those_of_the_distribution() -> None:
     declared = {each.extra for each in PROVIDERS.values()} | {each.extra for each in ENGINES.values()}
     project = tomllib.loads((ROOT / "gateway" / "pyproject.toml").read_text())["project"]
-    # `office` belongs to formats, `sentence-transformers` to models of the provider `local`, `multilingual` to a model,
+    declared |= {each.extra for each in builtin.MODELS.values()}
+    # `embedded` belongs to the store, `office` to formats, `sentence-transformers` to models of the provider `local`,
     # `conformance` to tests, `mcp` to agents.
-    assert declared - {""} | {"conformance", "mcp", "multilingual", "office", "sentence-transformers"} == set(
+    assert declared - {""} | {"conformance", "embedded", "mcp", "office", "sentence-transformers"} == set(
         project["optional-dependencies"]
     )
 

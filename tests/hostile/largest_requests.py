@@ -188,6 +188,7 @@ CHEAP: Final[Mapping[str, Make]] = {
     "POST /ragstore/questions/{id}/runs": _at("POST", "/ragstore/questions/{absent}/runs"),
     "GET /ragstore/questions/{id}/runs": _at("GET", "/ragstore/questions/{absent}/runs?limit=1000"),
     "GET /ragstore/questions/{id}/runs/{run_id}": _at("GET", "/ragstore/questions/{absent}/runs/{absent}"),
+    "DELETE /ragstore/questions/{id}/runs/{run_id}": _at("DELETE", "/ragstore/questions/{absent}/runs/{absent}"),
     "GET /ragstore/rags/{id}/versions": _at("GET", "/ragstore/rags/{rag}/versions?limit=1000"),
     "POST /ragstore/rags": _small("POST", "/ragstore/rags", _BASE),
     "GET /ragstore/rags/descriptors": _at("GET", "/ragstore/rags/descriptors?limit=1000"),

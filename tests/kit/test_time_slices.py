@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Generator
 
-from ragstore.kit.time_slices import LARGE_BYTES, SLICE_SECONDS, TimeSlices, rest_if_large
+import pytest
+
+from ragstore.kit.time_slices import (
+    LARGE_BYTES,
+    SLICE_SECONDS,
+    THREAD_SLICE_SECONDS,
+    TimeSlices,
+    rest_if_large,
+    run_in_thread,
+)
 
 TURNS = 8
 """Turns of the event loop that a small request takes."""
@@ -63,3 +73,45 @@ async def test_only_a_large_step_is_followed_by_a_rest() -> None:
     assert turns == []
     await rest_if_large(LARGE_BYTES + 1)
     assert turns == ["other"]
+
+
+async def test_a_computation_in_a_thread_returns_its_result() -> None:
+    def computation() -> Generator[None, None, int]:
+        for _ in range(1000):
+            yield
+        return 7
+
+    assert await run_in_thread(computation()) == 7
+
+
+async def test_the_error_of_a_computation_in_a_thread_is_raised() -> None:
+    def computation() -> Generator[None, None, int]:
+        yield
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await run_in_thread(computation())
+
+
+async def test_a_cancelled_computation_in_a_thread_ends_after_its_step() -> None:
+    inside, step_may_end = threading.Event(), threading.Event()
+    steps: list[str] = []
+
+    def computation() -> Generator[None, None, None]:
+        while True:
+            inside.set()
+            step_may_end.wait()
+            steps.append("ended")
+            time.sleep(THREAD_SLICE_SECONDS)
+            yield
+
+    running = asyncio.create_task(run_in_thread(computation()))
+    await asyncio.to_thread(inside.wait)
+    running.cancel()
+    await asyncio.sleep(0)
+    assert not running.done()
+    step_may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    assert steps == ["ended"]

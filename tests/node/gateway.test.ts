@@ -256,7 +256,11 @@ describe("question sets", () => {
       ];
       const created = await client.questionSets.create({ name: "lifts", base: base.id, questions });
       assert.equal((await client.questionSets.get(created)).configuration.base, base.id);
-      const first = await client.runQuestionSet(created);
+      const states: string[] = [];
+      const first = await client.runQuestionSet(created, { onProgress: ({ status }) => states.push(status) });
+      assert.deepEqual([states.at(-1), first.searched], ["completed", 2]);
+      const ended = await rejection(client.cancelQuestionRun(created, first.runId), Conflict);
+      assert.equal(ended.code, "question_run_ended");
       const second = await client.runQuestionSet(created);
       assert.deepEqual([first.status, first.figures?.cutoffs[0]?.recall], ["completed", 0.5]);
       assert.equal(second.comparedWith, first.runId);

@@ -210,6 +210,19 @@ describe("5,000 documents", () => {
   });
 });
 
+test("a map has the nearest neighbours of each document", async () => {
+  await withCollection(client, async (name) => {
+    await client.upsertDocuments(name, documents(20, 8));
+    const { ids, x, y, neighbours, distances, color, total, asOf } = await client.mapCollection(name, { points: 10, color: "layer" });
+    assert.deepEqual([ids.length, x.length, y.length, color?.length, total], [10, 10, 10, 10, 20]);
+    assert.ok(neighbours.every((row, index) => row.length === 9 && !row.includes(index)));
+    assert.ok(distances.every((row) => row.every((distance, index) => index === 0 || distance >= (row[index - 1] ?? 0))));
+    assert.ok(Math.abs(Date.now() - Date.parse(asOf)) < 60_000);
+    const filtered = await client.collection(name).map({ where: { layer: "section" } });
+    assert.deepEqual([filtered.color, filtered.total], [null, filtered.ids.length]);
+  });
+});
+
 test("documents are read ahead only for requests in flight", async () => {
   await withCollection(client, async (name) => {
     let pulled = 0;

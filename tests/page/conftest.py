@@ -15,12 +15,14 @@ from typing import Any, TypeAlias
 import httpx
 import pytest
 
-from tests.page.bases import Bases, HeldProvider, held_provider
+from tests.page.bases import Bases
 from tests.page.chats import Chats, running_chats
 from tests.page.data import fill_store
+from tests.page.maps import add_clusters, add_sentences
 from tests.page.tab import Tab
 from tests.support.changing_site import ChangingSite, changing_site
 from tests.support.gateways import start_gateway
+from tests.support.held_provider import HeldProvider, held_provider
 from tests.support.keyed_services import KeyedService, KeySpec, keyed_service
 from tests.support.pages import ROOT
 from tests.support.process_fixtures import starts_process
@@ -78,6 +80,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
+@pytest.fixture(scope="session")
+@starts_process
+def clusters(store: Served) -> Served:
+    """The store, with a collection of clusters."""
+    with httpx.Client(base_url=store.url, timeout=60) as http:
+        add_clusters(http)
+    return store
+
+
 def ingest(http: httpx.Client, base: str, content: bytes) -> None:
     """Ingest a document into a base, and wait for it."""
     sent = {"params": {"documentName": "handbook.md"}, "headers": {"Content-Type": "text/markdown"}}
@@ -106,6 +117,15 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, site: ChangingSite) -> Ite
                 path = base["resource"].partition("?")[0].partition("/rags/")[2]
                 ingest(http, f"/ragstore/rags/{path}", handbook)
         yield served
+
+
+@pytest.fixture(scope="session")
+@starts_process
+def sentences(gateway: Served) -> Served:
+    """The gateway, with a collection of the sentences of the handbook."""
+    with httpx.Client(base_url=gateway.url, timeout=60) as http:
+        add_sentences(http)
+    return gateway
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,9 @@ SCREENS: Final = {
     "no match": (f'#/collections/{LARGE}/documents?where={{"page":99}}', "No document matches"),
     "no documents": ("#/collections/notes-empty", "The collection has no documents"),
     "query": (f"#/collections/{LARGE}/query", "Id of a document"),
+    "map": (f"#/collections/{LARGE}/map?points=500&color=section", "Near points are similar"),
+    "map and document": (f"#/collections/{LARGE}/map?points=500&id=handbook:00003", "Passage 3."),
+    "no map": ("#/collections/notes-empty/map", "The collection has no documents"),
     "settings": (f"#/collections/{LARGE}/settings", "Rebuild index"),
     "error": ("#/collections/no-such-collection", "no-such-collection"),
     "health": ("#/health", "Slowest operations of Chroma"),
@@ -319,7 +322,9 @@ def test_axe_finds_no_fault_while_data_is_loaded(open_tab: OpenTab, store: Serve
     assert tab.faults() == []
 
 
-@pytest.mark.parametrize("screen", ["list", "documents", "document", "query", "settings", "health"])
+@pytest.mark.parametrize(
+    "screen", ["list", "documents", "document", "query", "map", "map and document", "settings", "health"]
+)
 def test_a_narrow_window_does_not_scroll_sideways(open_tab: OpenTab, store: Served, screen: str) -> None:
     tab = opened(open_tab, store, screen, viewport=NARROW)
 
@@ -327,7 +332,7 @@ def test_a_narrow_window_does_not_scroll_sideways(open_tab: OpenTab, store: Serv
     assert tab.faults() == []
 
 
-@pytest.mark.parametrize("screen", ["list", "documents", "query", "settings", "health"])
+@pytest.mark.parametrize("screen", ["list", "documents", "query", "map", "settings", "health"])
 def test_text_of_twice_the_size_does_not_scroll_sideways(open_tab: OpenTab, store: Served, screen: str) -> None:
     tab = opened(open_tab, store, screen, viewport={"width": 640, "height": 800})
     tab.page.evaluate("document.documentElement.style.fontSize = '200%'")

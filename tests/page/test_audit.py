@@ -70,8 +70,12 @@ def test_the_entry_of_a_reply_has_the_passages_that_the_model_got(open_tab: Open
     assert len(fates) == len(trace["passages"])
     used = [each for each in trace["passages"] if each.get("number")]
     assert sum(each.startswith("[") for each in fates) == len(used) > 0
+    eventually(lambda: panel.get_by_role("link", name="shelf/tea").count() > 0)
+    fates = panel.get_by_role("group", name="Passages").locator("tbody tr").all_inner_texts()
+    names = document_names(chats.bases, chats.base)
     for text, passage in zip(fates, trace["passages"], strict=True):
         assert passage["id"] in text
+        assert names[passage["documentId"]] in text
         assert f"{passage['score']:.3f}" in text
     assert f"{len(used)} of {len(trace['passages'])}" in rows(tab).nth(1).inner_text()
     text = panel.inner_text()
@@ -81,6 +85,44 @@ def test_the_entry_of_a_reply_has_the_passages_that_the_model_got(open_tab: Open
     tab.page.keyboard.press("Escape")
     panel.wait_for(state="detached")
     assert tab.page.evaluate("document.activeElement.innerText") == f"{entry['sequence']:,}"
+
+
+def document_names(bases: Bases, base: str) -> dict[str, str]:
+    """The names of the documents of a base, by their ids."""
+    listed = bases.call("GET", f"/ragstore/rags/{base}/documents").json()["documents"]
+    return {each["id"]: each["name"] for each in listed}
+
+
+def test_documents_are_named_as_long_as_they_exist_for_the_key(open_tab: OpenTab, chats: Chats) -> None:
+    documents = {"Larder/tea & <b>.txt": f"{QUESTION} Here.", "other.txt": f"{QUESTION} There."}
+    base = chats.bases.filled("Larder", documents)
+    chats.assistant("larder", "Larder")
+    chat(chats, "c-larder", model="rag/larder")
+    chat(chats, "c-larder", model="rag/larder")
+    ids = {name: id for id, name in document_names(chats.bases, base).items()}
+    (entry, *_) = entries(chats.bases, kind="retrieval")
+    tab = open_tab(chats.url, f"#/audit/entries?entry={entry['sequence']}")
+    link = seen_entry(tab, entry["sequence"]).get_by_role("link", name="Larder/tea & <b>.txt")
+    link.click()
+    tab.page.get_by_role("heading", name="Larder/tea & <b>.txt").wait_for()
+    assert f"{base}/documents/" in tab.address()
+
+    chats.bases.call("DELETE", f"/ragstore/rags/{base}/documents/other.txt")
+    requested: list[str] = []
+    tab.page.on("request", lambda request: requested.append(request.url))
+    tab.show("#/audit/conversations/c-larder")
+    named = tab.page.get_by_role("link", name="Larder/tea & <b>.txt")
+    eventually(lambda: named.count() == 2)
+    assert tab.page.get_by_text(f"Document {ids['other.txt']}").count() == 2
+    assert tab.page.get_by_role("link", name="other.txt").count() == 0
+    assert len([url for url in requested if "documentId" in url]) == 1
+    assert tab.faults() == []
+
+    chats.bases.call("DELETE", f"/ragstore/rags/{base}")
+    tab.show("#/audit/conversations")
+    tab.show("#/audit/conversations/c-larder")
+    eventually(lambda: tab.page.get_by_text(f"Document {ids['Larder/tea & <b>.txt']}").count() == 2)
+    assert named.count() == 0
 
 
 def test_entries_are_filtered_and_the_filter_is_in_the_address(open_tab: OpenTab, chats: Chats) -> None:

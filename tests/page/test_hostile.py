@@ -14,6 +14,7 @@ from tests.page.bases import Bases
 from tests.page.chats import MODEL, Chats, ask, models, opened
 from tests.page.comparisons import compare
 from tests.page.conftest import OpenTab
+from tests.page.maps import arranged, places
 from tests.page.tab import Tab
 from tests.support.changing_site import ChangingSite
 from tests.support.fake_upstream import responding, stream_of
@@ -168,6 +169,39 @@ def test_hostile_values_are_suggested_as_text(open_tab: OpenTab, hostile: Served
     fields.first.click()
     tab.page.get_by_role("group", name="Values of the field").get_by_role("button").first.wait_for()
 
+    assert harmless(tab)
+
+
+def test_hostile_strings_of_a_map_are_shown_as_text(open_tab: OpenTab, hostile: Served) -> None:
+    tab = open_tab(hostile.url, f"#/collections/{COLLECTION}/map")
+    arranged(tab)
+    colours = tab.page.get_by_label("Colour by").locator("option")
+    assert "key <script>window.hacked = 1</script>" in colours.all_inner_texts()
+    legend = tab.page.get_by_role("list", name="Legend").get_by_role("button")
+    for index, field in enumerate(colours.evaluate_all("options => options.map((option) => option.value)")):
+        if not field:
+            continue
+        tab.page.get_by_label("Colour by").select_option(index=index)
+        eventually(lambda: legend.count() > 1)
+        assert not {"\u202e", "\u2028", "\u0000"} & set(tab.text())
+    tab.page.get_by_label("Colour by").select_option("number")
+    eventually(lambda: legend.count() == 7)
+    # The documents are on a curve: each place that has a point shows its document.
+    shown = tab.page.locator(".map-text .mono")
+    seen = set()
+    for place in places(tab)[::10]:
+        tab.page.mouse.move(*place)
+        seen.add(shown.inner_text())
+    assert len(seen) > 20
+    assert not {"\u202e", "\u2028", "\u0000"} & {character for text in seen for character in text}
+    grid = tab.page.get_by_role("grid")
+    grid.focus()
+    for _ in STRINGS:
+        tab.page.keyboard.press("ArrowDown")
+        assert not {"\u202e", "\u2028", "\u0000"} & set(tab.text())
+    tab.page.get_by_label("Document id").fill(f"00 {STRINGS[0]}")
+    tab.page.get_by_label("Document id").press("Enter")
+    tab.see("15 documents, nearest first")
     assert harmless(tab)
 
 

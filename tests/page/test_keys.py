@@ -49,7 +49,8 @@ def test_no_control_of_a_role_leads_to_a_403(open_tab: OpenTab, keyed: KeyedServ
     tab = open_tab(keyed.served.url)
     sign_in(tab, keyed.keys[role])
     tab.page.get_by_role("gridcell", name=LARGE).wait_for()
-    for path in (f"#/collections/{LARGE}/documents?id=handbook:00003", f"#/collections/{LARGE}/settings", "#/health"):
+    below = ("documents?id=handbook:00003", "map", "settings")
+    for path in (*(f"#/collections/{LARGE}/{each}" for each in below), "#/health"):
         tab.show(path)
         tab.page.wait_for_timeout(700)
         enabled = tab.page.locator("main button:enabled")

@@ -12,6 +12,7 @@ from tests.page.chats import QUESTION, TEA, Chats, ask
 from tests.page.conftest import OpenTab
 from tests.page.tab import NARROW, WIDE, Tab
 from tests.support.fake_upstream import stream_of
+from tests.support.held_provider import HeldProvider
 from tests.support.keyed_services import eventually
 from tests.support.servers import Served
 
@@ -201,6 +202,50 @@ def test_a_run_shows_its_figures_and_the_questions_that_it_loses(
     assert rows.first.locator("td").all_inner_texts() == [OVEN, "▼ lost", "not found", "1", "0.000", "0.000"]
     outcomes.get_by_role("button", name="▲ won 0").click()
     eventually(lambda: rows.count() == 0)
+
+
+@pytest.fixture
+def held_run(request: pytest.FixtureRequest, chats: Chats, provider: HeldProvider) -> str:
+    """The path of a set whose runs end when the provider is released: it holds the last of three questions."""
+    provider.held_text = "Held?"
+    base = chats.bases.filled(request.node.name, {"oven.txt": "The oven is cleaned with vinegar."}, **provider.base())
+    asked = [{"text": text, "passages": [{"documentName": "oven.txt"}]} for text in (OVEN, "Vinegar?", "Held?")]
+    body = {"name": "Held", "base": base, "questions": asked}
+    return str(chats.bases.call("POST", "/ragstore/questions", json=body).headers["Location"]).partition("?")[0]
+
+
+def test_a_run_shows_its_progress_and_is_cancelled(open_tab: OpenTab, chats: Chats, held_run: str) -> None:
+    tab = opened(open_tab, chats, held_run, "/runs")
+    tab.page.get_by_role("button", name="Run", exact=True).click()
+    row = tab.page.get_by_role("group", name="Runs").locator("tbody tr").first
+    row.get_by_text("2 of 3 questions").wait_for()
+    bar = row.get_by_role("progressbar", name="Questions that were searched for")
+    assert (bar.get_attribute("value"), bar.get_attribute("max")) == ("2", "3")
+    assert tab.faults() == []
+    tab.page.set_viewport_size(NARROW)
+    assert not tab.overflows()
+    tab.page.set_viewport_size(WIDE)
+    row.get_by_role("button", name="Cancel run").click()
+    row.get_by_text("cancelled requested").wait_for()
+    assert row.get_by_role("progressbar").count() == 0
+    (run,) = chats.bases.call("GET", f"{held_run}/runs").json()["runs"]
+    assert (run["status"], run["searched"], "figures" in run) == ("cancelled", 2, False)
+
+
+def test_a_run_that_has_ended_meanwhile_is_not_cancelled(
+    open_tab: OpenTab, chats: Chats, provider: HeldProvider, held_run: str
+) -> None:
+    tab = opened(open_tab, chats, held_run, "/runs")
+    tab.page.get_by_role("button", name="Run", exact=True).click()
+    row = tab.page.get_by_role("group", name="Runs").locator("tbody tr").first
+    row.get_by_text("2 of 3 questions").wait_for()
+    # The page does not learn of the end before the button is used.
+    tab.page.evaluate("Object.defineProperty(document, 'hidden', { get: () => true })")
+    provider.released.set()
+    eventually(lambda: chats.bases.call("GET", f"{held_run}/runs").json()["runs"][0]["status"] == "completed")
+    row.get_by_role("button", name="Cancel run").click()
+    tab.page.get_by_role("alert").get_by_text("has ended already").wait_for()
+    row.get_by_text("completed").wait_for()
 
 
 def test_a_question_that_is_not_accepted_is_opened(open_tab: OpenTab, chats: Chats) -> None:

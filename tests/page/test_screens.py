@@ -13,6 +13,7 @@ from tests.page.bases import Bases
 from tests.page.chats import Chats, ask
 from tests.page.comparisons import compare, side
 from tests.page.conftest import OpenTab
+from tests.page.maps import SENTENCES, arranged
 from tests.page.tab import Tab
 from tests.page.test_document_text import MARKED
 from tests.support.fake_upstream import stream_of
@@ -79,6 +80,18 @@ def test_each_screenshot_of_the_page_can_be_taken(
         tab.see(text)
     show(tab, name)
     taken(tab, f"{name}-{scheme}")
+
+
+def test_the_screenshots_of_a_map_can_be_taken(open_tab: OpenTab, sentences: Served) -> None:
+    address = f"#/collections/{SENTENCES}/map?color=part"
+    tab = arranged(open_tab(sentences.url, address, viewport={"width": 1180, "height": 720}))
+    tab.page.get_by_label("Question").fill("How often is the boiler serviced?")
+    tab.page.get_by_role("button", name="Show", exact=True).click()
+    tab.see("15 documents, nearest first")
+    tab.page.locator("#map-documents-0").get_by_text("boiler").wait_for()
+    for scheme in ("light", "dark"):
+        tab.page.emulate_media(color_scheme=scheme)
+        taken(tab, f"map-{scheme}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import statistics
+import time
 from typing import Any, Final
 
 import pytest
 
 from tests.page.conftest import OpenTab
-from tests.page.data import LARGE
+from tests.page.data import DOCUMENTS, LARGE
+from tests.page.maps import arranged, draw_around
+from tests.page.tab import Tab
 from tests.support.servers import Served
 
 ROUNDS: Final = 5
@@ -57,6 +60,43 @@ def test_the_layout_does_not_shift_and_times_are_printed(open_tab: OpenTab, stor
     print({name: round(value, 3) for name, value in medians.items()})  # noqa: T201
 
     assert medians["shift"] <= SHIFT
+
+
+FRAMES: Final = """
+() => {
+  window.frames = [];
+  let last = performance.now();
+  const note = () => {
+    const now = performance.now();
+    frames.push(now - last);
+    last = now;
+    requestAnimationFrame(note);
+  };
+  requestAnimationFrame(note);
+}
+"""
+
+
+def quantiles(tab: Tab) -> dict[str, float]:
+    """The frames that were drawn since the last call."""
+    frames = sorted(tab.page.evaluate("frames.splice(0)"))
+    found = {"p50": frames[len(frames) // 2], "p95": frames[len(frames) * 95 // 100], "longest": frames[-1]}
+    return {"frames": len(frames), **{name: round(value, 1) for name, value in found.items()}}
+
+
+def test_frames_of_a_map_of_many_documents_are_printed(open_tab: OpenTab, store: Served) -> None:
+    tab = open_tab(store.url, f"#/collections/{LARGE}/map?points={DOCUMENTS}&color=section")
+    tab.page.locator("canvas").wait_for(timeout=60_000)
+    began = time.monotonic()
+    tab.page.evaluate(FRAMES)
+    arranged(tab)
+    print("refined", {"seconds": round(time.monotonic() - began, 1)}, quantiles(tab))  # noqa: T201
+    box = tab.page.locator("canvas").bounding_box()
+    corners = [(box["x"] + 20 + 8 * step % 400, box["y"] + 20 + 37 * step % 200) for step in range(60)]
+    draw_around(tab, corners)
+    print("a line is drawn", quantiles(tab))  # noqa: T201
+
+    tab.see("documents of the map")
 
 
 def test_frames_of_a_scrolled_list_are_printed(open_tab: OpenTab, store: Served) -> None:

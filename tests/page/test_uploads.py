@@ -6,9 +6,10 @@ import threading
 from pathlib import Path
 from typing import Any, Final
 
-from tests.page.bases import Bases, HeldProvider
+from tests.page.bases import Bases
 from tests.page.conftest import OpenTab
 from tests.page.tab import Tab
+from tests.support.held_provider import HeldProvider
 from tests.support.keyed_services import eventually
 
 MANY: Final = 2000

@@ -28,6 +28,7 @@ READS: list[tuple[str, str, Any]] = [
     ("GET", "/collections/NAME/documents/x", None),
     ("GET", "/collections/NAME/documents/all", None),
     ("POST", "/collections/NAME/query", QUERY),
+    ("POST", "/collections/NAME/map", {}),
     ("POST", "/query", {"collection": "NAME", **QUERY}),
 ]
 WRITES: list[tuple[str, str, Any]] = [

@@ -34,6 +34,7 @@ ON_COLLECTION: list[tuple[str, str, Any]] = [
     ("DELETE", "/collections/NAME/documents/all", None),
     ("POST", "/collections/NAME/query", QUERY),
     ("POST", "/collections/NAME/query", {"query_embedding": [1, 2, 3]}),
+    ("POST", "/collections/NAME/map", {"color": "about"}),
     ("POST", "/query", {"collection": "NAME", **QUERY}),
 ]
 

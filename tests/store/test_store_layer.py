@@ -15,6 +15,7 @@ from ragstore.kit.context import set_deadline
 from ragstore.kit.errors import Forbidden
 from ragstore.model.collections import DEFAULT_HNSW, Collection
 from ragstore.model.documents import EVERYTHING, Write
+from ragstore.model.maps import MapParameters
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.store.deadline import DeadlineStore
 from ragstore.store.layer import StoreLayer, StoreOperation
@@ -57,6 +58,7 @@ WITH_A_NAME: dict[str, Callable[[Store, str], Awaitable[object]]] = {
     "query": lambda store, name: store.query(name, [make_query(1, 2)]),
     "update_documents": lambda store, name: store.update_documents(name, [MetadataUpdates("merge", ["a"], [{}])]),
     "query_exact": lambda store, name: store.query_exact(name, [make_query(1, 2)], 10),
+    "map_collection": lambda store, name: store.map_collection(name, MapParameters(10)),
     "delete": lambda store, name: store.delete(name, EVERYTHING),
     "start_rebuild": _start_rebuild,
     "get_rebuild": _get_rebuild,

@@ -19,6 +19,7 @@ from ragstore_gateway.ingestion.queue import IngestionQueue
 from ragstore_gateway.ingestion.recorded_ingestion import RecordedIngestion
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.retries import Retries
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.text_tools import TextSplitter, TextTools
@@ -79,10 +80,13 @@ class IngestingProcess:
         self.publication = Publication(database, self.leases)
         texts = TextTools(PlainExtractor(), splitter or LocalSplitter())
         copies = ChunkCopies(collections)
-        shared = SharedIngestion(collections, self.publication, texts, copies, lambda: True)
-        recorded = RecordedIngestion(database, collections, self.publication, texts, copies, Retries(600), lambda: True)
+        priority = SearchPriority()
+        shared = SharedIngestion(collections, self.publication, texts, copies, lambda: True, priority)
+        recorded = RecordedIngestion(
+            database, collections, self.publication, texts, copies, Retries(600), lambda: True, priority
+        )
         removals = Removals(database, knowledge.engines)
-        self.pipeline = Pipeline(self.publication, removals, shared, recorded)
+        self.pipeline = Pipeline(self.publication, removals, shared, recorded, priority)
 
     async def claim(self, base_id: str, *, interrupted: bool = False) -> Sequence[ClaimedDocument]:
         """Claim the documents of one job; see `IngestionQueue.claim`."""

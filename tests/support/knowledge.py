@@ -24,6 +24,7 @@ from ragstore_gateway.engines.engine_collection import MetadataValue, Record
 from ragstore_gateway.ingestion.collections import Collections, collection_of
 from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.revisions import Revisions
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.keywords.keyword_index import IndexedChunk, KeywordIndex, put_keywords
@@ -57,7 +58,9 @@ class Knowledge:
         self.strays = Strays(self.collections, self.revisions)
         self.keywords = KeywordIndex(database)
         self.hybrid_search = HybridSearch(self.visible_search, self.keywords, self.revisions)
-        self.retriever = KnowledgeRetriever(self.collections, self.linked, self.hybrid_search, self.strays)
+        self.retriever = KnowledgeRetriever(
+            self.collections, self.linked, self.hybrid_search, self.strays, SearchPriority()
+        )
 
     async def base(self, name: str, texts: Sequence[str] = (), **fields: Any) -> Configuration[KnowledgeBase]:
         """A knowledge base with a document of one chunk for each text.

@@ -27,6 +27,7 @@ const CALLS = {
   empty: "emptyCollection",
   query: "query",
   queryBatch: "queryBatch",
+  map: "mapCollection",
 } as const satisfies Record<string, keyof QueryCalls>;
 
 /** A call without its first argument, the collection's name. */

@@ -5,7 +5,7 @@ import { camelKeys } from "./casing.js";
 import { type Core, includedParts, wireBody } from "./core.js";
 import { toBase64 } from "./embeddings.js";
 import { IngestCalls } from "./ingest_calls.js";
-import type { CallOptions, Embedding, MultiQueryResults, QueryOptions, QueryResults, Schemas } from "./types.js";
+import type { CallOptions, CollectionMap, Embedding, MapOptions, MultiQueryResults, QueryOptions, QueryResults, Schemas } from "./types.js";
 
 const QUERY: Names<QueryOptions> = {
   topK: true,
@@ -80,6 +80,20 @@ export class QueryCalls extends IngestCalls {
       queryEmbedding: toBase64(embedding),
     });
     return camelKeys(await this.core.send((api, init) => api.POST("/query", { ...init, body }), call));
+  }
+
+  /**
+   * Make a map of a sample of the documents, with the exact nearest neighbours of each.
+   *
+   * @throws Unavailable if the service was making another map, after the retries.
+   */
+  async mapCollection(collection: string, options?: MapOptions & CallOptions): Promise<CollectionMap> {
+    const { call, own } = parseOptions<MapOptions>("mapCollection", options, { points: true, where: true, color: true });
+    const params = { path: collectionPath(collection) };
+    const body = wireBody<Schemas["MapRequest"]>(own);
+    return camelKeys(
+      await this.core.send((api, init) => api.POST("/collections/{collection_name}/map", { ...init, params, body }), call),
+    );
   }
 }
 

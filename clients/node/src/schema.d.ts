@@ -245,6 +245,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/collections/{collection_name}/map": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a map of a collection
+         * @description Place a sample of the documents by their embeddings, with the exact nearest neighbours of each.
+         *
+         *     The documents are chosen evenly over the collection, or over the documents that match `where`. A process makes one
+         *     map at a time; during that time other requests get 503. A map is cached for ten minutes, until the collection
+         *     changes; over a Chroma server for 30 seconds.
+         */
+        post: operations["mapCollection"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/collections/{collection_name}/metadata": {
         parameters: {
             query?: never;
@@ -537,6 +561,28 @@ export interface components {
             detail: string;
         };
         /**
+         * CollectionMap
+         * @description A map: a sample of the documents, evenly over the collection, each with its nearest neighbours in the sample.
+         */
+        CollectionMap: {
+            /** @description The ids of the documents, in insertion order: the points of the map. */
+            ids: string[];
+            /** @description For each point, the first principal component of the embeddings. */
+            x: number[];
+            /** @description For each point, the second principal component. */
+            y: number[];
+            /** @description For each point, the indexes in `ids` of its nearest other points, nearest first. They are exact: 15, or all others if there are fewer. */
+            neighbours: number[][];
+            /** @description For each point, the distances of these neighbours by the collection's distance function. */
+            distances: number[][];
+            /** @description For each point, the value of the field that the request names, null if the document does not have it. Texts end after 200 characters, lists after 20 items. Null if the request names none. */
+            color: (string | number | boolean | (string | number | boolean)[] | null)[] | null;
+            /** @description Exact number of the documents that the map was sampled from. */
+            total: number;
+            /** @description Time in UTC at which the documents were read (RFC 3339). */
+            as_of: string;
+        };
+        /**
          * @description A collection's metadata. Values are strings, numbers or booleans. Null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`. `hnsw:space` is the distance function.
          * @example {
          *       "organization_id": "org-1",
@@ -822,6 +868,23 @@ export interface components {
             store?: components["schemas"]["StoreRights"];
         };
         /**
+         * MapRequest
+         * @description A map of a collection to make.
+         */
+        MapRequest: {
+            /**
+             * @description Maximum number of documents on the map. There are fewer if the collection has fewer, or if their embeddings had more than 8,000,000 numbers together.
+             * @default 2000
+             */
+            points?: number;
+            where?: components["schemas"]["Where"] | null;
+            /**
+             * @description The metadata field whose values the map has for each document.
+             * @default null
+             */
+            color?: string | null;
+        };
+        /**
          * Match
          * @description A document that a query found.
          */
@@ -1041,7 +1104,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "chroma_disk_full" | "chroma_failed" | "chroma_out_of_files" | "chroma_quota_exceeded" | "chroma_timeout" | "chroma_unavailable" | "collection_damaged" | "collection_exists" | "collection_not_found" | "collection_reserved" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "documents_not_found" | "forbidden" | "head_timeout" | "internal_error" | "invalid_cursor" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "rebuild_not_found" | "rebuild_running" | "rebuild_unsupported" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "too_many_matches" | "unauthorized" | "unsupported_media_type";
+        ProblemCode: "batch_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "chroma_disk_full" | "chroma_failed" | "chroma_out_of_files" | "chroma_quota_exceeded" | "chroma_timeout" | "chroma_unavailable" | "collection_damaged" | "collection_exists" | "collection_not_found" | "collection_reserved" | "conflict" | "dimension_mismatch" | "document_not_found" | "documents_exist" | "documents_not_found" | "forbidden" | "head_timeout" | "internal_error" | "invalid_cursor" | "invalid_documents" | "invalid_filter" | "invalid_http" | "invalid_metadata" | "invalid_name" | "invalid_request" | "line_too_large" | "method_not_allowed" | "not_found" | "overloaded" | "rate_limited" | "rebuild_not_found" | "rebuild_running" | "rebuild_unsupported" | "stopping" | "too_large_for_chroma" | "too_many_collections" | "too_many_matches" | "unauthorized" | "unsupported_media_type";
         /**
          * QueryRequest
          * @description A similarity query on one collection.
@@ -2188,6 +2251,50 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            502: components["responses"]["Problem502"];
+            503: components["responses"]["Problem503"];
+            504: components["responses"]["Problem504"];
+        };
+    };
+    mapCollection: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The collection's name.
+                 * @example handbook
+                 */
+                collection_name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MapRequest"];
+                "application/msgpack": components["schemas"]["MapRequest"];
+            };
+        };
+        responses: {
+            /** @description Success. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CollectionMap"];
+                    "application/msgpack": components["schemas"]["CollectionMap"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            408: components["responses"]["Problem408"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             502: components["responses"]["Problem502"];

@@ -33,6 +33,7 @@ export type Collection = Omit<Schemas["Collection"], "hnsw"> & {
 export type CollectionCreated = Schemas["CollectionCreated"];
 export type CollectionDeleted = Schemas["CollectionDeleted"];
 export type CollectionError = Schemas["CollectionError"];
+export type CollectionMap = CamelKeys<Schemas["CollectionMap"]>;
 export type CollectionMetadata = Schemas["CollectionMetadata"];
 export type CollectionPage = Omit<Schemas["CollectionPage"], "collections"> & { collections: Collection[] };
 export type DeleteAllResult = CamelKeys<Schemas["DeleteAllResult"]>;
@@ -140,6 +141,9 @@ export type DeleteRequest = { ids: readonly string[]; where?: Where | undefined 
 /** The optional fields of a similarity query. */
 export type QueryOptions = IncludeOptions &
   WithWhere<Options<Omit<CamelKeys<Schemas["QueryRequest"]>, "queryEmbedding" | "include" | "exclude">>>;
+
+/** The optional fields of a map. */
+export type MapOptions = WithWhere<Options<CamelKeys<Schemas["MapRequest"]>>>;
 
 /** New metadata of documents, by their ids. */
 export type DocumentUpdates =

@@ -330,6 +330,14 @@ def query_collections(
     return Call("POST", "/query", json_decoder(models.MultiQueryResults), body=body)
 
 
+def map_collection(
+    collection: str, *, points: int, where: Where | None, color: str | None
+) -> Call[models.CollectionMap]:
+    """`POST /collections/{c}/map`."""
+    body = encode(DocumentFilter(where=where).to_body() | drop_none(points=points, color=color))
+    return Call("POST", _collection_path(collection) + "/map", json_decoder(models.CollectionMap), body=body)
+
+
 # -- service -------------------------------------------------------------------------------------
 
 

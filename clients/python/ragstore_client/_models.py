@@ -226,6 +226,32 @@ class MetadataValues(msgspec.Struct, frozen=True):
     typed_values: list[Scalar] | None = None
 
 
+class CollectionMap(msgspec.Struct, frozen=True):
+    """A map: a sample of the documents of a collection, placed by their embeddings.
+
+    Attributes:
+        ids: the ids of the documents, in insertion order: n points.
+        x: the first principal component of each.
+        y: the second principal component of each.
+        neighbours: for each point, the indexes of its 15 nearest other points, nearest first; of all if there are
+            fewer.
+        distances: for each point, the distances of these neighbours.
+        color: for each point, the value of the requested metadata field, None if the document does not have it; None
+            without a field. Texts end after 200 characters, lists after 20 items.
+        total: number of the documents that the map was sampled from.
+        as_of: time in UTC at which the documents were read (RFC 3339).
+    """
+
+    ids: list[str]
+    x: list[float]
+    y: list[float]
+    neighbours: list[list[int]]
+    distances: list[list[float]]
+    color: list[Scalar | list[Scalar] | None] | None
+    total: int
+    as_of: str
+
+
 class WriteResult(msgspec.Struct, frozen=True):
     """The result of storing documents, all of them.
 

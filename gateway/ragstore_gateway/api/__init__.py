@@ -1,1 +1,1 @@
-"""Parts that all routes share: bodies, uploads, OpenAPI, errors in the shape of OpenAI, disconnects."""
+"""Parts that all routes share: bodies, uploads, OpenAPI, errors in the shape of OpenAI."""

@@ -12,6 +12,7 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.spec import Schema
 from litestar.typing import FieldDefinition
 
+from ragstore.filters.schemas import FILTER_SCHEMAS
 from ragstore.kit.auth.roles import PUBLIC
 from ragstore.kit.errors import FieldError, error_classes
 from ragstore.kit.openapi import (
@@ -181,7 +182,7 @@ def _schemas(app: Litestar) -> JsonSchema:
             if not kind.abstract
         }
     )
-    written = {PROBLEM_CODE: problem_code(codes), **app.state.get(COMPONENTS, {})}
+    written = {PROBLEM_CODE: problem_code(codes), **FILTER_SCHEMAS, **app.state.get(COMPONENTS, {})}
     return dict(sorted({**{name: without_marks(schema) for name, schema in derived.items()}, **written}.items()))
 
 

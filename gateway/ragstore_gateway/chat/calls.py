@@ -17,10 +17,10 @@ from multidict import CIMultiDict
 
 from ragstore.kit.byte_budget import FREE_BYTES, give_back, reserve
 from ragstore.kit.context import current_request, record_facts, renew_deadline
-from ragstore.kit.errors import FieldError, InvalidRequest, NotFound, Unauthorized
+from ragstore.kit.disconnect import CallerWatch
+from ragstore.kit.errors import CallerGone, FieldError, InvalidRequest, NotFound, Unauthorized
 from ragstore.kit.time_slices import rest, run_whole
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
-from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import (
@@ -47,7 +47,7 @@ from ragstore_gateway.chat.relay import Rewriter, is_event_stream, read_all, rel
 from ragstore_gateway.chat.request_cost import RequestCost, send_counted
 from ragstore_gateway.chat.shown_passage import requests_passages
 from ragstore_gateway.chat.usage import readable_encodings
-from ragstore_gateway.errors import CallerGone, RetrievalFailed
+from ragstore_gateway.errors import RetrievalFailed
 from ragstore_gateway.keys import key_of
 
 _V1: Final = "/v1"

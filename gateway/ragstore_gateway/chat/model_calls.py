@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from litestar.types import Scope, Send
 from msgspec import Raw
 
-from ragstore_gateway.api.disconnect import CallerWatch
+from ragstore.kit.disconnect import CallerWatch
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import RAG_PREFIX, encode_raw, read_fields, write_fields
 from ragstore_gateway.chat.calls import RESIZED, Call, send_body

@@ -14,10 +14,10 @@ import structlog
 from litestar.types import Scope, Send
 
 from ragstore.kit.byte_budget import FREE_BYTES, reserve
+from ragstore.kit.disconnect import CallerWatch
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.middleware.bodies import CONNECTION, Connection
 from ragstore.kit.time_slices import TimeSlices
-from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.api.openai_errors import encode_openai_error
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.error_format import FROM_UPSTREAM

@@ -71,19 +71,21 @@ _COMPLETION: Final[dict[str, Any]] = {
         {
             "name": SESSION_HEADER,
             "in": "header",
-            "schema": {"type": "string", "maxLength": MAX_NAME_CHARACTERS},
+            # A request that passes through may have any value, also in the next header.
+            "schema": {"type": "string"},
             "description": (
-                "Session, the value of `{session_id}` in filters. In its place, the body may have `session_id` or "
-                "`metadata.session_id`. It is ignored with `RAGSTORE_GATEWAY_SESSION_FROM=key`."
+                f"Session, the value of `{{session_id}}` in filters; for a `rag/` model up to {MAX_NAME_CHARACTERS} "
+                "characters. In its place, the body may have `session_id` or `metadata.session_id`. It is ignored with "
+                "`RAGSTORE_GATEWAY_SESSION_FROM=key`."
             ),
         },
         {
             "name": PASSAGES_HEADER,
             "in": "header",
-            "schema": {"type": "boolean"},
+            "schema": {"type": "string", "examples": ["true"]},
             "description": (
                 "With `true`, the response of a `rag/` model has the passages of its prompt: `passages` of the object "
-                "`rag`, or of the last delta of a stream."
+                "`rag`, or of the last delta of a stream. Such a model rejects other values than `true` and `false`."
             ),
         },
     ],
@@ -240,9 +242,8 @@ def chat_routes(settings: Settings, *others_below_v1: ControllerRouterHandler) -
             delete_model,
             *others_below_v1,
             _proxied({**READER, **READS}, ("POST",), inference),
-            _proxied(ADMIN, ("GET", "PUT", "PATCH", "DELETE"), ["responses", *inference]),
+            _proxied(ADMIN, ("GET", "PUT", "PATCH", "DELETE"), inference),
             _proxied(ADMIN, ("GET", "POST", "PUT", "PATCH", "DELETE"), [f"{start}{_BELOW}" for start in below]),
-            _proxied(ADMIN, ("POST", "PUT", "PATCH"), [f"responses/{_BELOW}"]),
         ],
         request_max_body_size=settings.chat_max_body_bytes,
     )

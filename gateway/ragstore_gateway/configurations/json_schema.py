@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ragstore.kit.schema_marks import COMPONENT, OPTIONAL
 from ragstore_gateway.configurations.source import Source, WebSource
 from ragstore_gateway.embeddings.providers.declared import PROVIDERS
 from ragstore_gateway.engines.engines import ENGINES
@@ -85,6 +86,7 @@ def json_schema(kind: type[msgspec.Struct], choices: Sequence[ParameterChoice] =
         for value, each in choice.structs.items()
     ]
     for each in (root, *definitions.values()):
+        _without_components(each.get("properties", {}))
         _add_titles(each.get("properties", {}))
     return {
         "$schema": DIALECT,
@@ -92,6 +94,13 @@ def json_schema(kind: type[msgspec.Struct], choices: Sequence[ParameterChoice] =
         **({"allOf": conditions} if conditions else {}),
         **({"$defs": definitions} if definitions else {}),
     }
+
+
+def _without_components(properties: Mapping[str, dict[str, Any]]) -> None:
+    """Remove the marks of fields with a written schema: forms cannot show the recursive one of filters."""
+    for schema in properties.values():
+        schema.pop(COMPONENT, None)
+        schema.pop(OPTIONAL, None)
 
 
 def _add_titles(properties: Mapping[str, dict[str, Any]]) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ragstore.kit.schema_marks import schema
 from ragstore_gateway.configurations.name_characters import NEW_NAME
 from ragstore_gateway.configurations.source import MAX_SOURCES, Source
 from ragstore_gateway.embeddings.providers.declared import EmbeddingProvider
@@ -29,6 +30,7 @@ MinScore: TypeAlias = Annotated[
 ]
 WhereTemplate: TypeAlias = Annotated[
     dict[str, Any],
+    schema("Where"),
     Meta(
         description="Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, "
         "of the request."

@@ -12,7 +12,8 @@ from sqlalchemy.orm import aliased
 from ragstore.kit.auth.name_patterns import NamePatterns
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.configurations.configuration import Configuration
-from ragstore_gateway.configurations.configurations import ID, Configurations
+from ragstore_gateway.configurations.configuration_reader import ID
+from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.question_set import QuestionSet
 from ragstore_gateway.configurations.tables import ConfigurationRow

@@ -1,1 +1,1 @@
-"""Embeddings: providers, and the model that is installed with the gateway."""
+"""Embeddings: providers, and models in the gateway's process."""

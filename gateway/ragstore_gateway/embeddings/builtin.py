@@ -1,4 +1,4 @@
-"""The models that are installed with the gateway or by an extra."""
+"""The models that an extra installs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
 
 BuiltinEmbedder: TypeAlias = WordLlamaEmbedder | SentenceModel
 
+EXTRA: Final = "models"
+"""The extra of the gateway with the English models, and with the libraries that run each model."""
+
 
 @dataclass(frozen=True)
 class BuiltinModel:
-    """A model that is installed with the gateway.
+    """A model whose files an extra installs.
 
     Attributes:
         create: loads it; it raises `ModelDamaged` if its files cannot be used.
         dimension: number of components of its vectors.
         dimensions: the dimensions to which its vectors may be cut; empty for its own only.
         limits: its limits, for the log.
-        extra: the extra of the gateway that installs `package`; empty for none.
+        extra: the extra of the gateway that installs `package`.
         package: the package of its files.
     """
 
@@ -32,8 +35,8 @@ class BuiltinModel:
     dimension: int
     dimensions: tuple[int, ...]
     limits: str
-    extra: str = ""
-    package: str = ""
+    extra: str
+    package: str
 
     def require_extra(self) -> None:
         """Check that its files are installed.
@@ -41,13 +44,20 @@ class BuiltinModel:
         Raises:
             MissingExtra: they are not.
         """
-        if self.extra:
-            require_extra(f"ragstore-gateway[{self.extra}]", f"The model {self.name}", self.package)
+        require_extra(f"ragstore-gateway[{self.extra}]", f"The model {self.name}", self.package)
 
 
 _MODELS: Final = (
-    BuiltinModel(wordllama.NAME, WordLlamaEmbedder, wordllama.DIMENSIONS[0], wordllama.DIMENSIONS, wordllama.LIMITS),
-    BuiltinModel(minilm.NAME, minilm.load_minilm, minilm.DIMENSION, (), minilm.LIMITS),
+    BuiltinModel(
+        wordllama.NAME,
+        WordLlamaEmbedder,
+        wordllama.DIMENSIONS[0],
+        wordllama.DIMENSIONS,
+        wordllama.LIMITS,
+        EXTRA,
+        wordllama.PACKAGE,
+    ),
+    BuiltinModel(minilm.NAME, minilm.load_minilm, minilm.DIMENSION, (), minilm.LIMITS, EXTRA, minilm.PACKAGE),
     BuiltinModel(
         e5_small.NAME,
         e5_small.load_e5_small,

@@ -6,11 +6,10 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import structlog
-from tokenizers import Encoding, Tokenizer
 
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.fair_queue import FairSemaphore
@@ -19,6 +18,9 @@ from ragstore_gateway.embeddings.model_folders import PREFIX, ModelFolder, Model
 from ragstore_gateway.embeddings.onnx_session import OnnxSession
 from ragstore_gateway.embeddings.sentence_model import groups_of
 from ragstore_gateway.errors import EmbeddingFailed, ModelUnavailable
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
 
 OUTPUT: Final = "logits"
 MAX_MODELS: Final = 8

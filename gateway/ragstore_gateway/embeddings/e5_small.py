@@ -14,16 +14,10 @@ from __future__ import annotations
 import struct
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Regex, Tokenizer
-from tokenizers.models import Unigram
-from tokenizers.normalizers import NFKC, Nmt, Replace
-from tokenizers.normalizers import Sequence as Normalizers
-from tokenizers.pre_tokenizers import Metaspace
-from tokenizers.processors import TemplateProcessing
 
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.embeddings.model_files import package_folder, verified
@@ -31,6 +25,9 @@ from ragstore_gateway.embeddings.onnx_graph import INT32, MICROSOFT, OnnxGraph
 from ragstore_gateway.embeddings.onnx_session import OnnxSession
 from ragstore_gateway.embeddings.prefixes import Prefixes
 from ragstore_gateway.embeddings.sentence_model import SentenceModel
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 NAME: Final = "builtin/e5-small"
 LIMITS: Final = "about 100 languages; sentences; 384 dimensions; see docs/embeddings.md for its quality"
@@ -139,6 +136,13 @@ def load_e5_small(folder: Path | None = None) -> SentenceModel:
 
 def _tokenizer(file: _File) -> Tokenizer:
     """XLM-RoBERTa's tokenizer. SentencePiece's `nmt_nfkc` is `Nmt` and NFKC."""
+    from tokenizers import Regex, Tokenizer
+    from tokenizers.models import Unigram
+    from tokenizers.normalizers import NFKC, Nmt, Replace
+    from tokenizers.normalizers import Sequence as Normalizers
+    from tokenizers.pre_tokenizers import Metaspace
+    from tokenizers.processors import TemplateProcessing
+
     tokenizer = Tokenizer(Unigram(file.pieces, file.unknown, byte_fallback=False))
     tokenizer.normalizer = Normalizers([Nmt(), NFKC(), Replace(Regex(" {2,}"), " ")])
     tokenizer.pre_tokenizer = Metaspace()

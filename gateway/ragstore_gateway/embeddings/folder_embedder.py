@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct, field
-from safetensors.numpy import load_file
 
 from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors, normalized
 from ragstore_gateway.embeddings.model_folders import ModelFolder, ModelFolders, ModelFolderUnusable
@@ -214,6 +213,8 @@ class _DenseLayer:
     """A linear layer with an activation, which some models have after the pooling."""
 
     def __init__(self, folder: ModelFolder, path: str) -> None:
+        from safetensors.numpy import load_file
+
         tensors = load_file(folder.path / path / "model.safetensors")
         self._weight = tensors["linear.weight"].astype(np.float32)
         self._bias = tensors["linear.bias"].astype(np.float32) if "linear.bias" in tensors else np.float32(0)

@@ -14,8 +14,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from tokenizers import Tokenizer
-
 from ragstore_gateway.embeddings.model_files import check_hash, package_folder, verified
 from ragstore_gateway.embeddings.onnx_session import OnnxSession
 from ragstore_gateway.embeddings.sentence_model import SentenceModel
@@ -44,6 +42,8 @@ def load_minilm(folder: Path | None = None) -> SentenceModel:
     Raises:
         ModelDamaged: the model's files cannot be used.
     """
+    from tokenizers import Tokenizer
+
     session = OnnxSession(verified(folder or package_folder(PACKAGE), WEIGHTS))
     content = lzma.decompress(files(__package__).joinpath(TOKENIZER[0]).read_bytes())
     tokenizer = Tokenizer.from_buffer(check_hash(content, *TOKENIZER))

@@ -10,14 +10,17 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
-from tokenizers import Tokenizer
 
+from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore_gateway.embeddings.model_files import ModelDamaged
 from ragstore_gateway.embeddings.onnx_session import OnnxSession
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 PREFIX: Final = "onnx:"
 TOKENIZER: Final = "tokenizer.json"
@@ -113,6 +116,8 @@ class ModelFolder:
         Raises:
             ModelFolderUnusable: it cannot be used.
         """
+        from tokenizers import Tokenizer
+
         try:
             return Tokenizer.from_file(str(self.path / TOKENIZER))
         except Exception:  # noqa: BLE001  # it raises Exception itself
@@ -151,8 +156,12 @@ class ModelFolders:
             name: its name in configurations, with `onnx:`.
 
         Raises:
-            ModelFolderUnusable: there is no such folder, or a file is missing.
+            ModelFolderUnusable: there is no such folder, or a file is missing. Or the extra `models` is not installed.
         """
+        try:
+            require_extra("ragstore-gateway[models]", f"The model {name}", "onnxruntime", "tokenizers")
+        except MissingExtra as error:
+            raise ModelFolderUnusable(str(error)) from None
         if not self._root:
             raise ModelFolderUnusable(f"{name} cannot be used: RAGSTORE_GATEWAY_MODELS_PATH is not set")
         below = PurePosixPath(name.removeprefix(PREFIX))

@@ -1,13 +1,15 @@
-"""Models in ONNX's format, run by onnxruntime, which Chroma has installed."""
+"""Models in ONNX's format, run by onnxruntime, which the extra `models` installs."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
 
 _NO_WARNINGS: Final = 3
 """onnxruntime writes its messages to the standard error, not to the log. Errors are exceptions, too."""

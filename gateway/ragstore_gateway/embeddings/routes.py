@@ -14,10 +14,10 @@ from msgspec import Struct
 from ragstore.kit.auth.roles import READS
 from ragstore.kit.byte_budget import give_back
 from ragstore.kit.decoding import JSON, decoded
+from ragstore.kit.disconnect import CallerWatch
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.openapi import ERRORS, without_marks
-from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.api.names import MAX_NAME_CHARACTERS
 from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.embeddings.admission import checked, reserve_response, scanned

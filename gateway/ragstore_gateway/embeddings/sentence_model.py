@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 import structlog
-from tokenizers import Encoding, Tokenizer
 
 from ragstore.kit.fair_queue import FairSemaphore
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
@@ -17,6 +16,9 @@ from ragstore_gateway.embeddings.prefixes import Prefixes
 from ragstore_gateway.embeddings.token_means import Piece, TokenMeans, batches_of_pieces
 from ragstore_gateway.errors import EmbeddingFailed
 
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
 Pooling: TypeAlias = Literal["mean", "cls", "sentence"]
 """How a vector is made of a window: the mean of its tokens, its first token, or an output of its own."""
 
@@ -24,7 +26,7 @@ MAX_GROUP_TOKENS: Final = 256
 """Maximum number of tokens that are computed together, with padding, unless one window has more. 1,024 are as fast, and
 take 110 MiB more with all-MiniLM-L6-v2. A question waits for one group at most, about 40 ms."""
 
-_Window: TypeAlias = tuple[int, Encoding]
+_Window: TypeAlias = "tuple[int, Encoding]"
 """The tokens of a window, after the text's index."""
 
 _log = structlog.get_logger(__name__)

@@ -1,4 +1,4 @@
-"""The model that is installed with the gateway and works offline: WordLlama's `l2_supercat_256`.
+"""A model that works offline, of the extra `models`: WordLlama's `l2_supercat_256`.
 
 It averages vectors of tokens, so it knows words and not sentences, and English only. Its two files are read from the
 `wordllama` package (MIT) by path, and verified by hash; the package itself is not imported, because it would load a
@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from safetensors.numpy import load
-from tokenizers import Tokenizer
 
 from ragstore.kit.fair_queue import FairSemaphore
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
 from ragstore_gateway.embeddings.model_files import package_folder, verified
 from ragstore_gateway.embeddings.token_means import Piece, TokenMeans, batches_of_pieces
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 WEIGHTS: Final = (
     "weights/l2_supercat_256.safetensors",
@@ -32,6 +33,7 @@ TOKENIZER: Final = (
 """The files with their SHA-256."""
 
 NAME: Final = "builtin/wordllama"
+PACKAGE: Final = "wordllama"
 DIMENSIONS: Final = (256, 128, 64)
 """The dimensions that the model was trained for: a vector may be cut to the first components."""
 
@@ -63,7 +65,10 @@ class WordLlamaEmbedder:
     name = NAME
 
     def __init__(self, folder: Path | None = None) -> None:
-        folder = folder or package_folder("wordllama")
+        from safetensors.numpy import load
+        from tokenizers import Tokenizer
+
+        folder = folder or package_folder(PACKAGE)
         self._tokens: Vectors = load(verified(folder, WEIGHTS))["embedding.weight"].astype(np.float32)
         self._tokenizer = without_cache(Tokenizer.from_buffer(verified(folder, TOKENIZER)))
         self._tokenizer.no_padding()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -23,6 +23,7 @@ from ragstore_gateway.evaluation.runs import (
     COMPLETED,
     FAILED,
     INTERRUPTED,
+    REQUESTED,
     QuestionRuns,
     QuestionRunState,
     RunResult,
@@ -40,6 +41,9 @@ CONCURRENCY: Final = 4
 
 RUN_SECONDS: Final = 600.0
 """Time limit of a run."""
+
+REPORT_SECONDS: Final = 1.0
+"""How often the progress of a run is written, and whether it was cancelled is read."""
 
 RECORD_ATTEMPTS: Final = 60
 """How often the end of a run is written, once a second, while the database cannot be used."""
@@ -81,7 +85,9 @@ class Evaluations:
         self._bases = bases
         self._retriever = retriever
         self._search_seconds = search_seconds
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ended: dict[str, str] = {}
+        """The runs that were ended by something else than their execution, which stops; the reason of each."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -89,9 +95,10 @@ class Evaluations:
         try:
             yield
         finally:
-            for task in self._tasks:
+            tasks = list(self._tasks.values())
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def start(self, set_id: str, variables: RequestVariables) -> QuestionRunRow:
         """Begin a run of the current version of a set, over the current version of its base.
@@ -118,10 +125,34 @@ class Evaluations:
         task = asyncio.get_running_loop().create_task(
             self._execute(run.id, questions, labelled, base, variables), context=contextvars.Context()
         )
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[run.id] = task
+        # A task that is cancelled before its first step runs none of its code.
+        task.add_done_callback(lambda _: self._forget(run.id))
         _log.info("question run begins", run=run.id, set=set_id, base=base.id, questions=len(labelled))
         return run
+
+    def _forget(self, run_id: str) -> None:
+        """Make room for another run."""
+        self.runs.executed.discard(run_id)
+        del self._tasks[run_id]
+        self._ended.pop(run_id, None)
+
+    async def cancel(self, set_id: str, run_id: str) -> None:
+        """Cancel a run; see `QuestionRuns.cancel`.
+
+        Raises:
+            ConfigurationNotFound: there is no such set.
+        """
+        await self.sets.read(set_id)
+        await self.runs.cancel(set_id, run_id)
+        self._stop(run_id, REQUESTED)
+
+    def _stop(self, run_id: str, reason: str) -> None:
+        """Stop the execution of a run that has ended, if this process executes it."""
+        task = self._tasks.get(run_id)
+        if task is not None and run_id not in self._ended:
+            self._ended[run_id] = reason
+            task.cancel()
 
     async def _execute(
         self,
@@ -135,7 +166,7 @@ class Evaluations:
         reason, result = INTERNAL, None
         try:
             async with asyncio.timeout(RUN_SECONDS):
-                result = await self._result(questions, labelled, base, variables)
+                result = await self._result(run_id, questions, labelled, base, variables)
             state, reason = COMPLETED, ""
         except TimeoutError:
             reason = TIMEOUT
@@ -147,10 +178,10 @@ class Evaluations:
             state, reason = INTERRUPTED, STOPPED
         except Exception as error:  # noqa: BLE001  # the run has an end, whatever fails
             _log.error("question run failed", run=run_id, error=type(error).__name__)
-        try:
-            await self._record(run_id, state, reason, result)
-        finally:
-            self.runs.executed.discard(run_id)
+        if run_id in self._ended:
+            _log.info("question run stopped", run=run_id, reason=self._ended[run_id])
+            return
+        await self._record(run_id, state, reason, result)
         _log.info("question run ended", run=run_id, state=state, reason=reason)
 
     async def _record(self, run_id: str, state: QuestionRunState, reason: str, result: RunResult | None) -> None:
@@ -164,8 +195,22 @@ class Evaluations:
             else:
                 return
 
+    async def _report(self, run_id: str, searches: Sequence[asyncio.Task[list[str]]]) -> None:
+        """Write the progress of a run regularly, and stop the run when it was ended by something else."""
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            try:
+                reason = await self.runs.report(run_id, sum(each.done() for each in searches))
+            except DatabaseUnavailable as error:
+                _log.warning("progress of question run not written", run=run_id, error=error.cause)
+                continue
+            if reason:
+                self._stop(run_id, reason)
+                return
+
     async def _result(
         self,
+        run_id: str,
         questions: Configuration[QuestionSet],
         labelled: Mapping[int, SetQuestion],
         base: Configuration[KnowledgeBase],
@@ -173,11 +218,12 @@ class Evaluations:
     ) -> RunResult:
         slots = asyncio.Semaphore(CONCURRENCY)
         searches = [asyncio.create_task(self._ranking(each, base, variables, slots)) for each in labelled.values()]
+        report = asyncio.create_task(self._report(run_id, searches))
         try:
             figures, outcomes = measured(labelled, await asyncio.gather(*searches))
         finally:
-            for search in searches:
-                search.cancel()
+            for task in (report, *searches):
+                task.cancel()
         try:
             current = await self._bases.read(base.id)
         except ConfigurationNotFound:

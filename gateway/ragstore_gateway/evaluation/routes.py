@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-from litestar import Request, Response, get, post
+from litestar import Request, Response, delete, get, post
 from litestar.datastructures import ResponseHeader
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
@@ -18,6 +18,7 @@ from ragstore_gateway.errors import (
     ConfigurationNotFound,
     DatabaseUnavailable,
     NothingExpected,
+    QuestionRunEnded,
     QuestionRunNotFound,
     QuestionSetRunning,
 )
@@ -100,5 +101,23 @@ async def get_question_run(id: SetId, run_id: RunId, evaluations: EvaluationsDep
     return run_with_outcomes(run, outcomes, stored.body.questions)
 
 
-ROUTES: Final[list[HTTPRouteHandler]] = [run_question_set, list_question_runs, get_question_run]
+@delete(
+    [f"{PATH}/{{run_id:str}}"],
+    status_code=204,
+    opt={**WRITER, ERRORS: (*_ERRORS, QuestionRunNotFound, QuestionRunEnded)},
+    operation_id="cancelQuestionRun",
+    summary="Cancel a run of a question set",
+    tags=_TAGS,
+)
+async def cancel_question_run(id: SetId, run_id: RunId, evaluations: EvaluationsDependency) -> None:
+    """Cancel a run. It has no figures, and its searches end within a second."""
+    await evaluations.cancel(id, run_id)
+
+
+ROUTES: Final[list[HTTPRouteHandler]] = [
+    run_question_set,
+    list_question_runs,
+    get_question_run,
+    cancel_question_run,
+]
 """The routes of runs."""

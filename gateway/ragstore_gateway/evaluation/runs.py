@@ -14,21 +14,25 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import undefer
 
+from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import QuestionRunNotFound, QuestionSetRunning
+from ragstore_gateway.errors import QuestionRunEnded, QuestionRunNotFound, QuestionSetRunning
 from ragstore_gateway.evaluation.figures import RunFigures, StoredOutcome
 from ragstore_gateway.evaluation.tables import REASON_LENGTH, QuestionRunRow
 from ragstore_gateway.ingestion.leases import Leases
 
-QuestionRunState: TypeAlias = Literal["running", "completed", "failed", "interrupted"]
+QuestionRunState: TypeAlias = Literal["running", "completed", "failed", "cancelled", "interrupted"]
 
 RUNNING: Final = "running"
 COMPLETED: Final = "completed"
 FAILED: Final = "failed"
+CANCELLED: Final = "cancelled"
 INTERRUPTED: Final = "interrupted"
 
 LEASE_EXPIRED: Final = "lease_expired"
-"""Reason of a run whose process has ended."""
+REQUESTED: Final = "requested"
+SET_DELETED: Final = "set_deleted"
+"""Reasons of runs that were ended by something else than their execution."""
 
 MAX_RUNS_KEPT: Final = 100
 """Maximum number of runs of a set in its history."""
@@ -82,7 +86,9 @@ class QuestionRuns:
         self._leases = leases
 
     async def claim(self, set_id: str, set_version: int, base_version: int, questions: int) -> QuestionRunRow:
-        """Begin a run, which belongs to this process. The caller removes it from `executed` at its end.
+        """Begin a run, which belongs to this process, and remove the oldest runs of its set.
+
+        The caller removes it from `executed` at its end.
 
         Args:
             set_version: the version of the set.
@@ -103,6 +109,7 @@ class QuestionRuns:
             reason="",
             owner=self._leases.owner,
             questions=questions,
+            searched=0,
             figures=None,
             outcomes=[],
             compared_with="",
@@ -123,6 +130,7 @@ class QuestionRuns:
                     await session.flush()
                 session.add(row)
                 await session.flush()
+                await session.execute(_oldest_of(set_id))
         except BaseException as error:
             self.executed.discard(row.id)
             if isinstance(error, IntegrityError):
@@ -131,7 +139,7 @@ class QuestionRuns:
         return row
 
     async def end(self, run_id: str, state: QuestionRunState, reason: str, result: RunResult | None = None) -> None:
-        """End a run that has not ended, and remove the oldest runs of its set.
+        """End a run that has not ended.
 
         Args:
             state: how it ended.
@@ -150,12 +158,46 @@ class QuestionRuns:
             }
         own = sa.update(QuestionRunRow).where(QuestionRunRow.id == run_id, QuestionRunRow.state == RUNNING)
         async with self._database.session() as session:
-            set_id = await session.scalar(own.values(values).returning(QuestionRunRow.set_id))
-            newest = sa.select(QuestionRunRow.id).where(QuestionRunRow.set_id == set_id).order_by(*_NEWEST)
-            kept = newest.limit(MAX_RUNS_KEPT).subquery().select()
-            await session.execute(
-                sa.delete(QuestionRunRow).where(QuestionRunRow.set_id == set_id, QuestionRunRow.id.not_in(kept))
-            )
+            await session.execute(own.values(values))
+
+    async def report(self, run_id: str, searched: int) -> str:
+        """Write the progress of a run. The run of a set that is deleted is cancelled.
+
+        Args:
+            searched: the number of questions whose searches have ended.
+
+        Returns:
+            The reason if the run has ended; empty otherwise.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        async with self._database.session() as session:
+            row = await session.get(QuestionRunRow, run_id, with_for_update=True)
+            if row is None:
+                return SET_DELETED
+            if row.state != RUNNING:
+                return row.reason
+            row.searched = searched
+            if await session.scalar(sa.select(ConfigurationRow.deleted).where(ConfigurationRow.id == row.set_id)):
+                _cancel(row, SET_DELETED)
+            return row.reason
+
+    async def cancel(self, set_id: str, run_id: str) -> None:
+        """Cancel a run. The process that executes it stops at its next report.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+            QuestionRunEnded: it has ended already, and was not cancelled.
+            QuestionRunNotFound: the set has no such run.
+        """
+        async with self._database.session() as session:
+            row = _found(await session.scalar(_by_id(set_id, run_id).with_for_update()), set_id, run_id)
+            state = (await self._record(session, row)).state
+            if state == RUNNING:
+                _cancel(row, REQUESTED)
+            elif state != CANCELLED:
+                raise QuestionRunEnded(f"The run {run_id} has ended already")
 
     async def last_completed(self, set_id: str) -> QuestionRunRow | None:
         """The newest completed run of a set, with its outcomes; None without one."""
@@ -188,14 +230,9 @@ class QuestionRuns:
             DatabaseUnavailable: the database cannot be used.
             QuestionRunNotFound: the set has no such run.
         """
-        # A NUL is in no id, and PostgreSQL's driver rejects it.
-        query = sa.select(QuestionRunRow).where(
-            QuestionRunRow.id == run_id.replace("\0", ""), QuestionRunRow.set_id == set_id
-        )
+        query = _by_id(set_id, run_id).options(undefer(QuestionRunRow.outcomes))
         async with self._database.reading() as session:
-            row = await session.scalar(query.options(undefer(QuestionRunRow.outcomes)))
-            if row is None:
-                raise QuestionRunNotFound(f"The question set {set_id} has no run {run_id[:100]!r}")
+            row = _found(await session.scalar(query), set_id, run_id)
             return await self._record(session, row), outcomes_of(row)
 
     async def _record(self, session: AsyncSession, row: QuestionRunRow) -> RunRecord:
@@ -209,6 +246,32 @@ class QuestionRuns:
         if row.owner == self._leases.owner:
             return row.id in self.executed
         return await self._leases.is_living(session, row.owner)
+
+
+def _by_id(set_id: str, run_id: str) -> sa.Select[QuestionRunRow]:
+    # A NUL is in no id, and PostgreSQL's driver rejects it.
+    return sa.select(QuestionRunRow).where(
+        QuestionRunRow.id == run_id.replace("\0", ""), QuestionRunRow.set_id == set_id
+    )
+
+
+def _found(row: QuestionRunRow | None, set_id: str, run_id: str) -> QuestionRunRow:
+    if row is None:
+        raise QuestionRunNotFound(f"The question set {set_id} has no run {run_id[:100]!r}")
+    return row
+
+
+def _cancel(row: QuestionRunRow, reason: str) -> None:
+    row.state, row.reason, row.finished_on = CANCELLED, reason, datetime.now(UTC)
+
+
+def _oldest_of(set_id: str) -> sa.Delete:
+    """Removes the runs that have ended and are not among the newest ones of a set."""
+    newest = sa.select(QuestionRunRow.id).where(QuestionRunRow.set_id == set_id).order_by(*_NEWEST)
+    kept = newest.limit(MAX_RUNS_KEPT).subquery().select()
+    return sa.delete(QuestionRunRow).where(
+        QuestionRunRow.set_id == set_id, QuestionRunRow.state != RUNNING, QuestionRunRow.id.not_in(kept)
+    )
 
 
 def outcomes_of(row: QuestionRunRow) -> list[StoredOutcome]:

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
 from ragstore_gateway.configurations.question_set import SetQuestion
 from ragstore_gateway.evaluation.figures import QuestionOutcome, RunFigures, StoredOutcome
-from ragstore_gateway.evaluation.runs import QuestionRunState, RunRecord
+from ragstore_gateway.evaluation.runs import COMPLETED, QuestionRunState, RunRecord
 
 
 class AcceptedQuestionRun(Struct, frozen=True, rename="camel"):
@@ -27,8 +27,9 @@ class QuestionRun(Struct, frozen=True, rename="camel", kw_only=True):
     status: Annotated[
         QuestionRunState,
         Meta(
-            description="`failed`: a search failed, or the time limit was reached. `interrupted`: the process that "
-            "executed it ended. Only a completed run has figures."
+            description="`failed`: a search failed, or the time limit was reached. `cancelled`: a caller cancelled it, "
+            "or the set was deleted. `interrupted`: the process that executed it ended. Only a completed run has "
+            "figures."
         ),
     ]
     reason: Annotated[
@@ -37,6 +38,9 @@ class QuestionRun(Struct, frozen=True, rename="camel", kw_only=True):
     set_version: Annotated[int, Meta(ge=1, description="The version of the set that it used.")]
     base_version: Annotated[int, Meta(ge=1, description="The version of the knowledge base that it searched.")]
     questions: Annotated[int, Meta(ge=1, description="Number of questions with expected passages.")]
+    searched: Annotated[
+        int, Meta(ge=0, description="Number of these questions that were searched for, written once a second.")
+    ]
     figures: RunFigures | UnsetType = UNSET
     compared_with: Annotated[str | UnsetType, Meta(description="Id of the completed run before.")] = UNSET
     won: Annotated[int, Meta(ge=0, description="Number of questions with a higher nDCG than in that run.")]
@@ -96,6 +100,8 @@ def _fields(run: RunRecord) -> dict[str, Any]:
         "set_version": row.set_version,
         "base_version": row.base_version,
         "questions": row.questions,
+        # A run that was completed before progress was written has searched for all.
+        "searched": row.questions if run.state == COMPLETED else row.searched,
         "figures": UNSET if row.figures is None else convert(row.figures, RunFigures),
         "compared_with": row.compared_with or UNSET,
         "won": row.won,

@@ -24,13 +24,15 @@ class QuestionRunRow(Base):
     base_version: Mapped[int]
     """The version of the knowledge base that it searches."""
     state: Mapped[str] = mapped_column(String(16))
-    """`running`, `completed`, `failed` or `interrupted`."""
+    """`running`, `completed`, `failed`, `cancelled` or `interrupted`."""
     reason: Mapped[str] = mapped_column(String(REASON_LENGTH))
     """Why it is not `completed`; empty otherwise."""
     owner: Mapped[str] = mapped_column(String(255))
     """The process that executes it. When the lease of the process expires, the run is interrupted."""
     questions: Mapped[int]
     """The number of questions with expected passages."""
+    searched: Mapped[int] = mapped_column(server_default=text("0"))
+    """The number of these questions whose searches have ended, as it was last written while the run was in progress."""
     figures: Mapped[dict[str, Any] | None]
     """A `RunFigures`, of a completed run."""
     outcomes: Mapped[list[Any]] = mapped_column(deferred=True)

@@ -64,16 +64,15 @@ class Acceptance:
     Args:
         max_waiting: maximum number of ingestions that have not ended.
         max_waiting_bytes: maximum size of the documents whose ingestion has not ended.
-        tenants: the limits of tenants; None for none.
 
     Attributes:
         max_waiting: the maximum number.
-        storage: counts the documents of tenants.
+        storage: counts the documents and files of tenants.
     """
 
-    def __init__(self, max_waiting: int, max_waiting_bytes: int, tenants: LimitsByTenant | None = None) -> None:
+    def __init__(self, max_waiting: int, max_waiting_bytes: int, storage: TenantStorage | None = None) -> None:
         self.max_waiting = max_waiting
-        self.storage = TenantStorage(tenants or LimitsByTenant({}))
+        self.storage = storage or TenantStorage(LimitsByTenant({}))
         self._max_waiting_bytes = max_waiting_bytes
 
     async def accept(self, session: AsyncSession, base_id: str, document: NewContent) -> IngestionRow:

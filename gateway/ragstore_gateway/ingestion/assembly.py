@@ -35,9 +35,11 @@ from ragstore_gateway.ingestion.recorded_ingestion import RecordedIngestion
 from ragstore_gateway.ingestion.reindexing import Reindexing
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.retries import Retries
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 from ragstore_gateway.ingestion.supervisor import Supervisor
 from ragstore_gateway.ingestion.tables import IngestionRow
+from ragstore_gateway.ingestion.tenant_storage import FileSizes, TenantStorage
 from ragstore_gateway.ingestion.tenant_usage import TenantUsage
 from ragstore_gateway.ingestion.text_tools import TextTools
 from ragstore_gateway.ingestion.trial_splits import TrialSplits
@@ -66,11 +68,13 @@ class Ingestion:
         extractor: extracts texts.
         may_write: whether the caller of the current request may write an existing collection of the store.
         workload: the bases whose jobs this process runs.
+        files: the files that count for tenants beside documents.
 
     Attributes:
         documents: the documents of all bases.
         acceptance: accepts documents in transactions.
         collections: the collections of all bases.
+        priority: delays ingestions during searches.
         leases: the lease of this process, which is renewed while this runs.
         linked: the existing collections that bases name.
         trial_splits: splits texts for callers who wait, and stores nothing.
@@ -86,12 +90,14 @@ class Ingestion:
         extractor: Extractor,
         may_write: Callable[[str], bool] = lambda _: True,
         workload: Workload = Workload.ALL,
+        files: Sequence[FileSizes] = (),
     ) -> None:
-        tenants = LimitsByTenant(settings.tenants)
-        self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes, tenants)
-        self._tenant_usage = TenantUsage(database, tenants)
+        storage = TenantStorage(LimitsByTenant(settings.tenants), files)
+        self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes, storage)
+        self._tenant_usage = TenantUsage(database, storage)
         self.documents = Documents(database, self.acceptance)
-        self._groups = GroupAcceptance(self.documents)
+        self.priority = SearchPriority()
+        self._groups = GroupAcceptance(self.documents, self.priority)
         self.collections = Collections(database, embeddings, engines, settings.collection_prefix)
         self.linked = LinkedCollections(database, bases, embeddings, engines, self.collections, may_write)
         self._removals = Removals(database, engines, workload)
@@ -106,12 +112,15 @@ class Ingestion:
 
         retries = Retries(settings.ingestion_retry_seconds)
         copies = ChunkCopies(self.collections)
-        shared = SharedIngestion(self.collections, publication, texts, copies, has_lease)
-        recorded = RecordedIngestion(database, self.collections, publication, texts, copies, retries, has_lease)
+        shared = SharedIngestion(self.collections, publication, texts, copies, has_lease, self.priority)
+        recorded = RecordedIngestion(
+            database, self.collections, publication, texts, copies, retries, has_lease, self.priority
+        )
         self._jobs = Jobs(
             IngestionQueue(database, self.collections, leases, workload),
             leases,
-            Pipeline(publication, self._removals, shared, recorded),
+            Pipeline(publication, self._removals, shared, recorded, self.priority),
+            self.priority,
             settings.ingestion_concurrency,
             REPLICA_POLL_SECONDS if database.is_postgresql else POLL_SECONDS,
         )
@@ -143,7 +152,7 @@ class Ingestion:
     async def ingest_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | NotAccepted]:
         """Accept documents; see `Documents.accept_many` and `LinkedCollections.prepare`."""
         await self.linked.prepare(base_id)
-        outcomes = await self.documents.accept_many(base_id, documents)
+        outcomes = await self.priority.pausing(self.documents.accept_many(base_id, documents))
         self._jobs.wake()
         return outcomes
 

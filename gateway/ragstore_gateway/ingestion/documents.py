@@ -191,7 +191,13 @@ class Documents:
             raise IngestionEnded(f"The ingestion {ingestion_id} has ended already")
 
     async def documents(
-        self, base_id: str, index: int, limit: int, filter: str = "", state: DocumentState | None = None
+        self,
+        base_id: str,
+        index: int,
+        limit: int,
+        filter: str = "",
+        state: DocumentState | None = None,
+        ids: Sequence[str] = (),
     ) -> DocumentPage:
         """A page of the documents of a knowledge base, by name.
 
@@ -201,17 +207,21 @@ class Documents:
             limit: maximum number of documents on a page.
             filter: part of a name, in lower or upper case; empty means all.
             state: the state of the documents; None for all. It does not change the numbers of `states`.
+            ids: the documents to choose from; empty means all.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
         states: dict[DocumentState, int] = dict.fromkeys(get_args(DocumentState), 0)
-        # No stored name has a NUL, and PostgreSQL's driver rejects it.
-        if "\0" in filter:
+        # No stored name or id has a NUL, and PostgreSQL's driver rejects it.
+        wanted = [id for id in ids if "\0" not in id]
+        if "\0" in filter or (ids and not wanted):
             return DocumentPage([], 0, states)
         own: sa.ColumnElement[bool] = DocumentRow.base_id == base_id
         if filter:
             own = own & DocumentRow.name.icontains(filter, autoescape=True)
+        if wanted:
+            own = own & DocumentRow.id.in_(wanted)
         query = _DOCUMENTS.where(own).order_by(DocumentRow.name)
         if state is not None:
             query = query.where(_STATE.in_((state,)))

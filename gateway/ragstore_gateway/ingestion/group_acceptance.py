@@ -9,6 +9,7 @@ from typing import Final
 
 from ragstore_gateway.ingestion.acceptance import NewContent, NotAccepted
 from ragstore_gateway.ingestion.documents import Documents
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.tables import IngestionRow
 
 MAX_DOCUMENTS: Final = 32
@@ -31,10 +32,12 @@ class GroupAcceptance:
 
     Args:
         documents: accepts them.
+        priority: delays acceptances during searches.
     """
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: Documents, priority: SearchPriority) -> None:
         self._documents = documents
+        self._priority = priority
         self._waiting: dict[str, list[_Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -46,7 +49,7 @@ class GroupAcceptance:
         else:
             self._waiting[base_id] = [waiting]
             # It accepts the documents of other requests, too, so it has the context of none.
-            task = asyncio.create_task(self._accept_all(base_id), context=Context())
+            task = asyncio.create_task(self._priority.pausing(self._accept_all(base_id)), context=Context())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await waiting.accepted

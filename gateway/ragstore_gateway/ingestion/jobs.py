@@ -19,6 +19,7 @@ from ragstore_gateway.ingestion.errors import LeaseLost
 from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.queue import MAX_DOCUMENTS, IngestionQueue, Lane
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 
 LINGER_SECONDS: Final = 0.1
 """How long the documents of a base wait for further ones while a job of the base runs, unless they fill a job."""
@@ -33,17 +34,25 @@ class Jobs:
         queue: claims documents.
         leases: the lease of this process.
         pipeline: ingests the documents of a job.
+        priority: delays jobs during searches.
         concurrency: maximum number of jobs that run concurrently. A base has three quarters of them at most, so that a
             large base does not delay the others.
         poll_seconds: how often the queue is read for the documents of other processes.
     """
 
     def __init__(
-        self, queue: IngestionQueue, leases: Leases, pipeline: Pipeline, concurrency: int, poll_seconds: float
+        self,
+        queue: IngestionQueue,
+        leases: Leases,
+        pipeline: Pipeline,
+        priority: SearchPriority,
+        concurrency: int,
+        poll_seconds: float,
     ) -> None:
         self._queue = queue
         self._leases = leases
         self._pipeline = pipeline
+        self._priority = priority
         self._concurrency = concurrency
         self._lane_concurrency = max(1, concurrency * 3 // 4)
         self._poll_seconds = poll_seconds
@@ -86,7 +95,7 @@ class Jobs:
         while True:
             self._woken.clear()
             try:
-                await self._start_jobs()
+                await self._priority.pausing(self._start_jobs())
             except DatabaseUnavailable as error:
                 _log.warning("ingestions not claimed", error=error.cause)
             except Exception as error:  # noqa: BLE001  # without this loop, no document would be ingested
@@ -146,7 +155,7 @@ class Jobs:
             claimed = await self._queue.claim(lane.base_id, interrupted=is_interrupted)
             if claimed:
                 metrics.job(len(claimed))
-                task = asyncio.create_task(self._run(claimed), name="ingest")
+                task = asyncio.create_task(self._priority.pausing(self._run(claimed)), name="ingest")
                 self._running[task] = claimed
                 task.add_done_callback(self._ended)
         if is_interrupted:

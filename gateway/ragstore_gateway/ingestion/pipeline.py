@@ -19,6 +19,7 @@ from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.recorded_ingestion import RecordedIngestion
 from ragstore_gateway.ingestion.removals import Removals
 from ragstore_gateway.ingestion.retries import backoff
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 
 _log: Final = structlog.get_logger(__name__)
@@ -32,15 +33,22 @@ class Pipeline:
         removals: removes vectors.
         shared: ingests documents together.
         recorded: ingests documents alone.
+        priority: delays ingestions during searches.
     """
 
     def __init__(
-        self, publication: Publication, removals: Removals, shared: SharedIngestion, recorded: RecordedIngestion
+        self,
+        publication: Publication,
+        removals: Removals,
+        shared: SharedIngestion,
+        recorded: RecordedIngestion,
+        priority: SearchPriority,
     ) -> None:
         self._publication = publication
         self._removals = removals
         self._shared = shared
         self._recorded = recorded
+        self._priority = priority
 
     async def run(self, claimed: Sequence[ClaimedDocument]) -> None:
         """Ingest the documents of a job. Each ingestion ends, unless it belongs to another process meanwhile.
@@ -55,7 +63,7 @@ class Pipeline:
 
         def leave(each: ClaimedDocument, error: Exception | None) -> None:
             if not each.is_cancelled:
-                each.task = asyncio.create_task(self._run_alone(each, error))
+                each.task = asyncio.create_task(self._priority.pausing(self._run_alone(each, error)))
                 alone.append(each.task)
 
         try:

@@ -29,6 +29,7 @@ from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, payloa
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.records import batches_of, records_of
 from ragstore_gateway.ingestion.retries import Retries
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.tables import DocumentTextRow, IngestionPayloadRow, IngestionRow
 from ragstore_gateway.ingestion.text_tools import TextTools
 from ragstore_gateway.splitting.chunk import ChunkSpan
@@ -62,6 +63,7 @@ class RecordedIngestion:
         copies: copies chunks.
         retries: repeats calls.
         may_write: whether this process may still write: no other one has taken over its ingestions.
+        priority: delays ingestions during searches.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class RecordedIngestion:
         copies: ChunkCopies,
         retries: Retries,
         may_write: Callable[[], bool],
+        priority: SearchPriority,
     ) -> None:
         self._database = database
         self._collections = collections
@@ -80,7 +83,8 @@ class RecordedIngestion:
         self._texts = texts
         self._copies = copies
         self._retries = retries
-        self._may_write = may_write
+        self.may_write = may_write
+        self.priority = priority
 
     async def run(self, claimed: ClaimedDocument) -> bool:
         """Ingest a document. It may be repeated, and continues with the first part that is not recorded.
@@ -246,7 +250,7 @@ class RecordedIngestion:
         """Make a call of an engine that changes it."""
 
         async def checked() -> None:
-            if not self._may_write():
+            if not self.may_write():
                 raise LeaseLost
             await call()
 
@@ -319,15 +323,16 @@ class _Filling:
         left = iter(self._left)
         embedding: set[asyncio.Task[None]] = set()
         writing: set[asyncio.Task[None]] = set()
+        priority = self._ingestion.priority
         position = next(left, None)
         try:
             while position is not None or embedding or writing or self._ready:
                 while position is not None and len(embedding) < CONCURRENCY and len(self._ready) < MAX_EMBEDDED:
-                    embedding.add(asyncio.create_task(self._embed(position)))
+                    embedding.add(asyncio.create_task(priority.pausing(self._embed(position))))
                     position = next(left, None)
                 if self._ready and not writing:
                     ready, self._ready = self._ready, {}
-                    writing.add(asyncio.create_task(self._write_all(ready)))
+                    writing.add(asyncio.create_task(priority.pausing(self._write_all(ready))))
                 done, _ = await asyncio.wait(embedding | writing, return_when=asyncio.FIRST_COMPLETED)
                 embedding -= done
                 writing -= done
@@ -370,12 +375,12 @@ class _Filling:
                 await store.create()
                 self._is_created = True
             try:
-                await store.write(records)
+                await self._ingestion.priority.write(store, records, self._ingestion.may_write)
             except CollectionMissing:
                 if self._has_written:
                     raise _CollectionLost from None
                 await store.create()
-                await store.write(records)
+                await self._ingestion.priority.write(store, records, self._ingestion.may_write)
 
         await self._ingestion.write(self._claimed, write)
         self._has_written = True

@@ -32,6 +32,10 @@ IngestionIds = Annotated[
         name="ingestionId", max_items=100, description="Ids of ingestions whose states are wanted, at most 100."
     ),
 ]
+DocumentIds = Annotated[
+    Sequence[str],
+    QueryParameter(name="documentId", max_items=100, description="Restrict the list to these ids, at most 100."),
+]
 KbId = Annotated[
     str,
     QueryParameter(

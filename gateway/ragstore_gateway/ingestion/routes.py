@@ -44,6 +44,7 @@ from ragstore_gateway.ingestion.route_parameters import (
     BATCH,
     UPLOAD,
     BaseId,
+    DocumentIds,
     DocumentName,
     Filter,
     Index,
@@ -245,12 +246,13 @@ async def list_documents(
     knowledge_bases: BasesDependency,
     filter: Filter = "",
     status: State = None,
+    document_id: DocumentIds = (),
     index: Index = 0,
     limit: Limit = 20,
 ) -> DocumentList:
     """A page of the documents of a knowledge base, by name, and the number of documents in each state."""
     await knowledge_bases.read(id)
-    return list_of(await ingestion.documents.documents(id, index, limit, filter, status))
+    return list_of(await ingestion.documents.documents(id, index, limit, filter, status, document_id))
 
 
 @get(

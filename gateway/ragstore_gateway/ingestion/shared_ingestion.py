@@ -24,6 +24,7 @@ from ragstore_gateway.ingestion.errors import LeaseLost
 from ragstore_gateway.ingestion.publication import Publication, Published
 from ragstore_gateway.ingestion.records import BATCH, BATCH_BYTES, records_of
 from ragstore_gateway.ingestion.retries import backoff
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.text_tools import TextTools
 
 MAX_CHUNKS: Final = BATCH
@@ -56,6 +57,7 @@ class SharedIngestion:
         texts: extracts and splits texts.
         copies: copies chunks.
         may_write: whether this process may still write: no other one has taken over its ingestions.
+        priority: delays ingestions during searches.
     """
 
     def __init__(
@@ -65,12 +67,14 @@ class SharedIngestion:
         texts: TextTools,
         copies: ChunkCopies,
         may_write: Callable[[], bool],
+        priority: SearchPriority,
     ) -> None:
         self._collections = collections
         self._copies = copies
         self._publication = publication
         self._texts = texts
         self._may_write = may_write
+        self._priority = priority
 
     async def run(self, claimed: Sequence[ClaimedDocument], leave: Leave) -> Published:
         """Ingest documents.
@@ -92,7 +96,9 @@ class SharedIngestion:
     async def _prepared(self, claimed: Sequence[ClaimedDocument], leave: Leave) -> list[ClaimedDocument]:
         """Extract and split the texts, and let large documents leave."""
         await self._prepare_together([each for each in claimed if not each.is_unchanged and not each.is_cancelled])
-        outcomes = await asyncio.gather(*(self._prepare(each) for each in claimed), return_exceptions=True)
+        outcomes = await asyncio.gather(
+            *(self._priority.pausing(self._prepare(each)) for each in claimed), return_exceptions=True
+        )
         left = []
         for each, outcome in zip(claimed, outcomes, strict=True):
             if isinstance(outcome, Exception):
@@ -154,7 +160,8 @@ class SharedIngestion:
                 await self._write(store.create, {*claimed}, failed)
             for start in range(0, len(records), MAX_BATCH):
                 part = records[start : start + MAX_BATCH]
-                await self._write(_writing(store, [record for _, record in part]), {each for each, _ in part}, failed)
+                write = self._writing(store, [record for _, record in part])
+                await self._write(write, {each for each, _ in part}, failed)
         for each in failed:
             leave(each, None)
         left = [each for each in claimed if each not in failed]
@@ -225,7 +232,9 @@ class SharedIngestion:
                 return await embedder.embed([piece.text for piece in request], "document")
 
         with metrics.step("embed"):
-            outcomes = await asyncio.gather(*map(embed, requests), return_exceptions=True)
+            outcomes = await asyncio.gather(
+                *(self._priority.pausing(embed(each)) for each in requests), return_exceptions=True
+            )
         parts: dict[ClaimedDocument, list[Vectors]] = {}
         leaving: dict[ClaimedDocument, Exception | None] = {}
         for request, outcome in zip(requests, outcomes, strict=True):
@@ -269,13 +278,12 @@ class SharedIngestion:
                 _log.warning("documents wait for the database", documents=len(claimed), error=error.cause)
             await asyncio.sleep(backoff(attempt))
 
+    def _writing(self, store: EngineCollection, records: Sequence[Record]) -> Callable[[], Awaitable[None]]:
+        async def write() -> None:
+            try:
+                await self._priority.write(store, records, self._may_write)
+            except CollectionMissing:
+                await store.create()
+                await self._priority.write(store, records, self._may_write)
 
-def _writing(store: EngineCollection, records: Sequence[Record]) -> Callable[[], Awaitable[None]]:
-    async def write() -> None:
-        try:
-            await store.write(records)
-        except CollectionMissing:
-            await store.create()
-            await store.write(records)
-
-    return write
+        return write

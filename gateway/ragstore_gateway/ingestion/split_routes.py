@@ -10,10 +10,10 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ragstore.kit.disconnect import CallerWatch
 from ragstore.kit.errors import InvalidRequest, Overloaded
 from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.bodies import decode_configuration
-from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.api.openapi import OPERATION, body_of
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import ChunkOverlap, ChunkSize, KnowledgeBase

@@ -16,8 +16,7 @@ import sqlalchemy as sa
 from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import DatabaseUnavailable
-from ragstore_gateway.ingestion.tenant_storage import tenant_documents
-from ragstore_gateway.tenants.limits import LimitsByTenant
+from ragstore_gateway.ingestion.tenant_storage import TenantStorage
 from ragstore_gateway.tenants.metrics import LIMIT, USAGE
 from ragstore_gateway.tenants.shared_quota import REQUESTS, TOKENS
 from ragstore_gateway.tenants.tables import TenantUsageRow
@@ -31,13 +30,14 @@ class TenantUsage:
     """Sets the metrics of usage and limits, in each replica. Nothing is measured if the settings have no limits.
 
     Args:
-        limits: the limits of all tenants.
+        storage: counts documents and files, and has the limits.
     """
 
-    def __init__(self, database: Database, limits: LimitsByTenant) -> None:
+    def __init__(self, database: Database, storage: TenantStorage) -> None:
         self._database = database
-        self._limits = limits
-        self._measured: set[str] = set(limits.named)
+        self._storage = storage
+        self._limits = storage.limits
+        self._measured: set[str] = set(storage.limits.named)
 
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
@@ -87,7 +87,7 @@ class TenantUsage:
         async with self._database.reading() as session:
             for name, count in await session.execute(bases):
                 used[name]["maxBases"] = count
-            for name, (count, size) in (await tenant_documents(session)).items():
+            for name, (count, size) in (await self._storage.used(session)).items():
                 used[name] |= {"maxDocuments": count, "maxBytes": size}
             for row in await session.scalars(sa.select(TenantUsageRow)):
                 rate = _RATES[row.kind]

@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 from litestar.types import HTTPScope, Message, Receive, Scope, Send
 
 from ragstore.kit.context import renew_deadline
-from ragstore.kit.errors import Forbidden, Unauthorized
+from ragstore.kit.disconnect import CallerWatch
+from ragstore.kit.errors import CallerGone, Forbidden, Unauthorized
 from ragstore.kit.extras import MissingExtra, require_extra
-from ragstore_gateway.api.disconnect import CallerWatch, receiving
+from ragstore_gateway.api.inner_bodies import receiving
 from ragstore_gateway.chat.caller import origin_of
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
-from ragstore_gateway.errors import CallerGone, NotConfigured
+from ragstore_gateway.errors import NotConfigured
 from ragstore_gateway.keys import GatewayKey, key_of
 from ragstore_gateway.mcp.documents import VisibleDocuments
 from ragstore_gateway.mcp.tools import Tools

@@ -9,7 +9,7 @@ import msgspec
 from litestar.types import HTTPScope, Message
 from msgspec import Struct
 
-from ragstore_gateway.api.disconnect import receiving
+from ragstore_gateway.api.inner_bodies import receiving
 from ragstore_gateway.chat.annotations import UrlCitation
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import RAG_PREFIX, UNREADABLE

@@ -51,7 +51,7 @@ class VectorStoresApi:
         retriever: KnowledgeRetriever,
     ) -> None:
         self.bases = bases
-        self.files = Files(database, settings.max_files_bytes)
+        self.files = Files(database, settings.max_files_bytes, ingestion.acceptance.storage)
         self.stores = Stores(database, bases, validator)
         self.store_files = StoreFiles(database, bases, ingestion, self.files)
         self.batches = Batches(database, bases, ingestion, self.files, self.store_files)

@@ -20,7 +20,7 @@ from ragstore_gateway.api.openapi import OPERATION, body_of
 from ragstore_gateway.api.piecewise import piecewise, raw_text
 from ragstore_gateway.errors import DatabaseUnavailable, DocumentNotFound, FileNotFound, FileStorageFull, QueueFull
 from ragstore_gateway.extraction.extracted import Extracted
-from ragstore_gateway.keys import READER, WRITER, key_name_of
+from ragstore_gateway.keys import READER, WRITER, key_name_of, tenant_of
 from ragstore_gateway.openai_vector_stores.batches import files_of
 from ragstore_gateway.openai_vector_stores.file_forms import UPLOAD, read_file
 from ragstore_gateway.openai_vector_stores.files import file_object
@@ -82,7 +82,7 @@ _CONTENT: Final = {
     opt={
         **WRITER,
         **LARGE_BODY,
-        ERRORS: (DatabaseUnavailable, FileStorageFull, BodyTimeout, BodyTooLarge),
+        ERRORS: (DatabaseUnavailable, FileStorageFull, TenantBytesExceeded, BodyTimeout, BodyTooLarge),
         OPERATION: UPLOAD,
     },
     operation_id="createFile",
@@ -92,7 +92,7 @@ _CONTENT: Final = {
 async def create_file(request: Request[Any, Any, Any], vector_stores_api: Api) -> FileObject:
     """Store a file, to be attached to vector stores."""
     file = await read_file(request, vector_stores_api.max_file_bytes)
-    created = await vector_stores_api.files.create(file, key_name_of(request.scope))
+    created = await vector_stores_api.files.create(file, key_name_of(request.scope), tenant_of(request.scope))
     record_write(f"v1/files/{created.id}")
     return created
 

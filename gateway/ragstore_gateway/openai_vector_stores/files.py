@@ -15,9 +15,18 @@ from sqlalchemy.orm import undefer
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.locks import lock_name
 from ragstore_gateway.errors import FileNotFound, FileStorageFull
+from ragstore_gateway.ingestion.tenant_storage import FileSizes, TenantStorage
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
 from ragstore_gateway.openai_vector_stores.schemas import FileObject
-from ragstore_gateway.openai_vector_stores.tables import FileRow, UploadPartRow, VectorStoreFileRow
+from ragstore_gateway.openai_vector_stores.tables import FileRow, UploadPartRow, UploadRow, VectorStoreFileRow
+
+SIZES: Final[tuple[FileSizes, ...]] = (
+    sa.select(FileRow.tenant, FileRow.size.label("bytes")),
+    sa.select(UploadRow.tenant, UploadPartRow.size.label("bytes")).join(
+        UploadPartRow, UploadPartRow.upload_id == UploadRow.id
+    ),
+)
+"""The files of tenants, and the parts of their uploads."""
 
 STORAGE: Final = "file_storage"
 """The lock under which the last check of the size of all files is made."""
@@ -64,27 +73,45 @@ class Files:
 
     Args:
         max_bytes: maximum size of all files together.
+        storage: counts the files of tenants.
     """
 
-    def __init__(self, database: Database, max_bytes: int) -> None:
+    def __init__(self, database: Database, max_bytes: int, storage: TenantStorage) -> None:
         self._database = database
         self._max_bytes = max_bytes
+        self._storage = storage
 
-    async def create(self, file: NewFile, created_by: str) -> FileObject:
+    async def create(self, file: NewFile, created_by: str, tenant: str = "") -> FileObject:
         """Store a file.
 
         Args:
             created_by: name of the key that uploads it.
+            tenant: the tenant of this key; empty for none.
 
         Raises:
             FileStorageFull: all files together would be too large.
+            TenantBytesExceeded: the documents and files of the tenant would be too large.
         """
         async with self._database.session() as session:
-            row = await self.add(session, file, created_by)
+            await self.take_room(session, tenant, len(file.content))
+            row = await self.add(session, file, created_by, tenant)
         return file_object(row)
 
-    async def add(self, session: AsyncSession, file: NewFile, created_by: str) -> FileRow:
-        """Store a file in a transaction, which ends with this; see `create`."""
+    async def take_room(self, session: AsyncSession, tenant: str, size: int) -> None:
+        """Take the room of a tenant for a file or a part, before it is stored.
+
+        Args:
+            session: the transaction that stores it.
+            tenant: empty for none.
+            size: in bytes.
+
+        Raises:
+            TenantBytesExceeded: the documents and files of the tenant would be too large.
+        """
+        await self._storage.take_bytes(session, tenant, size)
+
+    async def add(self, session: AsyncSession, file: NewFile, created_by: str, tenant: str) -> FileRow:
+        """Store a file in a transaction, which ends with this, and has taken the room of the tenant; see `create`."""
         now = datetime.now(UTC)
         row = FileRow(
             id=f"file-{uuid4().hex}",
@@ -94,6 +121,7 @@ class Files:
             size=len(file.content),
             created_on=now,
             created_by=created_by,
+            tenant=tenant,
             expires_on=None if file.expire_seconds is None else now + timedelta(seconds=file.expire_seconds),
             content=file.content,
         )

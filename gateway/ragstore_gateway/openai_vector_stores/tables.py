@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
+from ragstore_gateway.keys import TENANT_LENGTH
 
 FILE_ID_LENGTH = 64
 NAME_LENGTH = 512
@@ -24,6 +25,7 @@ class FileRow(Base):
         Index("ix_file_purpose", "purpose", "created_on", "id"),
         Index("ix_file_bytes", "bytes"),
         Index("ix_file_expires", "expires_on"),
+        Index("ix_file_tenant", "tenant", "bytes"),
     )
 
     id: Mapped[str] = mapped_column(String(FILE_ID_LENGTH), primary_key=True)
@@ -34,6 +36,8 @@ class FileRow(Base):
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
     created_by: Mapped[str | None] = mapped_column(String(KEY_LENGTH))
     """Name of the key that uploaded it; empty without keys, None for files of versions that did not store it."""
+    tenant: Mapped[str] = mapped_column(String(TENANT_LENGTH), server_default=text("''"))
+    """The tenant of that key; empty for none."""
     expires_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
     content: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
 
@@ -55,6 +59,8 @@ class UploadRow(Base):
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
     created_by: Mapped[str] = mapped_column(String(KEY_LENGTH))
     """Name of its key; empty without keys."""
+    tenant: Mapped[str] = mapped_column(String(TENANT_LENGTH), server_default=text("''"))
+    """The tenant of that key; empty for none."""
     state: Mapped[str] = mapped_column(String(16))
     file_id: Mapped[str | None] = mapped_column(String(FILE_ID_LENGTH))
     """The file that it has become."""

@@ -15,10 +15,11 @@ from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.forms import MULTIPART
 from ragstore_gateway.api.openapi import OPERATION, body_of
 from ragstore_gateway.errors import DatabaseUnavailable, FileNotFound, FileStorageFull, UploadConflict
-from ragstore_gateway.keys import WRITER, key_name_of, visible_bases
+from ragstore_gateway.keys import WRITER, key_name_of, tenant_of, visible_bases
 from ragstore_gateway.openai_vector_stores.file_forms import read_part
 from ragstore_gateway.openai_vector_stores.route_parts import Api, read_body
 from ragstore_gateway.openai_vector_stores.schemas import NewUpload, UploadCompletion, UploadObject, UploadPartObject
+from ragstore_gateway.tenants.errors import TenantBytesExceeded
 
 PATH: Final = "/v1/uploads"
 TAGS: Final = ["vector stores"]
@@ -44,14 +45,19 @@ _PART: Final[dict[str, Any]] = {
 @post(
     PATH,
     status_code=200,
-    opt={**WRITER, ERRORS: (DatabaseUnavailable, FileStorageFull, BodyTooLarge), **body_of(NewUpload)},
+    opt={
+        **WRITER,
+        ERRORS: (DatabaseUnavailable, FileStorageFull, TenantBytesExceeded, BodyTooLarge),
+        **body_of(NewUpload),
+    },
     operation_id="createUpload",
     summary="Begin an upload in parts",
     tags=TAGS,
 )
 async def create_upload(request: Request[Any, Any, Any], vector_stores_api: Api) -> UploadObject:
     """Begin an upload, which must be completed within an hour."""
-    created = await vector_stores_api.uploads.create(await read_body(request, NewUpload), key_name_of(request.scope))
+    body = await read_body(request, NewUpload)
+    created = await vector_stores_api.uploads.create(body, key_name_of(request.scope), tenant_of(request.scope))
     record_write(f"v1/uploads/{created.id}")
     return created
 
@@ -62,7 +68,15 @@ async def create_upload(request: Request[Any, Any, Any], vector_stores_api: Api)
     opt={
         **WRITER,
         **LARGE_BODY,
-        ERRORS: (DatabaseUnavailable, FileNotFound, FileStorageFull, UploadConflict, BodyTimeout, BodyTooLarge),
+        ERRORS: (
+            DatabaseUnavailable,
+            FileNotFound,
+            FileStorageFull,
+            TenantBytesExceeded,
+            UploadConflict,
+            BodyTimeout,
+            BodyTooLarge,
+        ),
         OPERATION: _PART,
     },
     operation_id="createUploadPart",

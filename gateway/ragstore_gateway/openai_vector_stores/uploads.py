@@ -48,16 +48,18 @@ class Uploads:
         self._files = files
         self._max_file_bytes = max_file_bytes
 
-    async def create(self, body: NewUpload, created_by: str) -> UploadObject:
-        """Begin an upload.
+    async def create(self, body: NewUpload, created_by: str, tenant: str = "") -> UploadObject:
+        """Begin an upload. Its parts take the room for it.
 
         Args:
             created_by: name of the key that creates it.
+            tenant: the tenant of this key; empty for none.
 
         Raises:
             BodyTooLarge: the file is too large.
             FileStorageFull: all files together would be too large.
             InvalidRequest: its name is not possible.
+            TenantBytesExceeded: the documents and files of the tenant would be too large.
         """
         if body.bytes > self._max_file_bytes:
             raise BodyTooLarge(f"A file must not be larger than {self._max_file_bytes} bytes")
@@ -70,10 +72,12 @@ class Uploads:
             expire_seconds=None if body.expires_after is None else body.expires_after.seconds,
             created_on=datetime.now(UTC),
             created_by=created_by,
+            tenant=tenant,
             state=PENDING,
             file_id=None,
         )
         async with self._database.session() as session:
+            await self._files.take_room(session, tenant, row.size)
             await self._files.check_room(session, row.size)
             session.add(row)
         return _object(row)
@@ -89,6 +93,7 @@ class Uploads:
         Raises:
             FileNotFound: there is no such upload.
             FileStorageFull: all files together would be too large.
+            TenantBytesExceeded: the documents and files of the tenant would be too large.
             UploadConflict: the upload has ended, or has as many parts or bytes as it may have.
         """
         async with self._database.session() as session:
@@ -102,6 +107,7 @@ class Uploads:
             if int(size or 0) + len(content) > upload.size:
                 raise UploadConflict(f"The parts must have {upload.size} bytes together")
             part = UploadPartRow(id=f"part_{uuid4().hex}", upload_id=upload_id, size=len(content), content=content)
+            await self._files.take_room(session, upload.tenant, len(content))
             await self._files.check_room(session, len(content))
             session.add(part)
             await session.flush()
@@ -128,7 +134,8 @@ class Uploads:
             content = await self._joined(session, upload, body)
             file = NewFile(upload.filename, upload.purpose, upload.media_type, content, upload.expire_seconds)
             await session.execute(sa.delete(UploadPartRow).where(UploadPartRow.upload_id == upload_id))
-            row = await self._files.add(session, file, upload.created_by)
+            # The parts had the room of the tenant.
+            row = await self._files.add(session, file, upload.created_by, upload.tenant)
             upload.state, upload.file_id = COMPLETED, row.id
         return _object(upload, row)
 

@@ -13,9 +13,9 @@ from multidict import CIMultiDict
 
 from ragstore.kit.byte_budget import FREE_BYTES, reserve
 from ragstore.kit.context import record_facts
+from ragstore.kit.disconnect import CallerWatch
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.value_count import MAX_VALUES, too_many_json_values
-from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.chat import metrics
 from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.body import encode_raw, write_object

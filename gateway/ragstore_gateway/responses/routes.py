@@ -21,7 +21,7 @@ from ragstore_gateway.chat.assembly import Chat
 from ragstore_gateway.chat.calls import Call, send_body, upstream_target
 from ragstore_gateway.chat.routes import CHAT_ERRORS, UPSTREAM_ERRORS
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, ResponseNotFound
-from ragstore_gateway.keys import READER, is_admin, key_name_of
+from ragstore_gateway.keys import ADMIN, READER, is_admin, key_name_of
 from ragstore_gateway.openai_vector_stores.pages import AfterParameter, LimitParameter, OrderParameter
 from ragstore_gateway.responses.calls import response_call
 from ragstore_gateway.responses.file_search import FileSearch
@@ -37,6 +37,7 @@ _OBJECT: Final = {"type": "object", "additionalProperties": True}
 _READ: Final = {
     "responses": {"200": {"description": "The object.", "content": {"application/json": {"schema": _OBJECT}}}}
 }
+_PASSED: Final = {**_READ, "requestBody": {"required": False, "content": {"application/json": {"schema": {}}}}}
 _RESPONSE: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
@@ -138,6 +139,19 @@ async def delete_response(
     return _sent(msgspec.json.encode({"id": own[1], "object": "response", "deleted": True}))
 
 
+@post(
+    "/v1/responses/{path:path}",
+    opt={**ADMIN, **LARGE_BODY, ERRORS: UPSTREAM_ERRORS, OPERATION: _PASSED},
+    operation_id="callResponse",
+    summary="Cancel a response of the upstream, compact a conversation, or count tokens",
+    tags=["chat"],
+    status_code=200,
+)
+async def call_response(request: Request[Any, Any, Any], chat: ChatDependency) -> ASGIApp:
+    """Pass a call below `/v1/responses` to the upstream, which knows the gateway's key only."""
+    return Call(chat, "POST", upstream_target(request.scope), await request.body())
+
+
 def _of_upstream(chat: Chat, scope: Scope, method: str, target: str) -> Call:
     """The call of a request for a response of the upstream, which knows the gateway's key only.
 
@@ -183,3 +197,6 @@ def _sent(body: bytes) -> ASGIApp:
         await send_body(scope, send, 200, [(b"content-type", b"application/json")], body)
 
     return send_json
+
+
+RESPONSE_ROUTES: Final = (create_response, get_response, call_response, delete_response)

@@ -20,6 +20,7 @@ from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.revisions import Revisions
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.keywords.keyword_index import KeywordIndex
 from ragstore_gateway.retrieval.assistant import AssistantServices
@@ -46,6 +47,7 @@ class RetrievalServices:
         collections: the collections of the knowledge bases.
         linked: the existing collections that bases name.
         record: records a step.
+        priority: delays ingestions during searches.
 
     Raises:
         SettingsError: the setting of allowed hosts, or the filter of plain models, is not valid.
@@ -68,11 +70,12 @@ class RetrievalServices:
         knowledge_bases: Configurations[KnowledgeBase],
         assistants: Configurations[Assistant],
         record: Callable[[Step], Awaitable[None]],
+        priority: SearchPriority,
     ) -> None:
         revisions = Revisions(database)
         self._strays = Strays(collections, revisions)
         hybrid = HybridSearch(VisibleSearch(revisions), KeywordIndex(database), revisions)
-        self.retriever = KnowledgeRetriever(collections, linked, hybrid, self._strays)
+        self.retriever = KnowledgeRetriever(collections, linked, hybrid, self._strays, priority)
         try:
             self.http_calls = HttpCalls(settings.allowed_http_call_hosts, embeddings.secrets)
         except ValueError:

@@ -24,6 +24,7 @@ from ragstore_gateway.embeddings.embedder import Embedder
 from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, Passage, Vector
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.linked_collections import LinkedCollections
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.strays import Strays
 from ragstore_gateway.retrieval import metrics
 from ragstore_gateway.retrieval.hybrid_search import CollectionSearch, HybridSearch, candidates_of
@@ -189,16 +190,23 @@ class KnowledgeRetriever:
         strays: removes chunks that belong to no revision.
 
     Attributes:
+        priority: delays ingestions during searches.
         last_searches: the time of the last search of each knowledge base, by this process.
     """
 
     def __init__(
-        self, collections: Collections, linked: LinkedCollections, hybrid: HybridSearch, strays: Strays
+        self,
+        collections: Collections,
+        linked: LinkedCollections,
+        hybrid: HybridSearch,
+        strays: Strays,
+        priority: SearchPriority,
     ) -> None:
         self._collections = collections
         self._linked = linked
         self._hybrid = hybrid
         self._strays = strays
+        self.priority = priority
         self.last_searches: dict[str, datetime] = {}
 
     async def search(self, question: Question, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
@@ -221,7 +229,8 @@ class KnowledgeRetriever:
         self.last_searches.update((query.base.id, datetime.now(UTC)) for query in queries)
         estimate = sum(query.estimated_bytes for query in queries)
         await reserve(estimate)
-        results = await self._search(question, queries, deadline)
+        with self.priority.search():
+            results = await self._search(question, queries, deadline)
         characters = sum(len(each.text) for result in results for each in (*result.passages, *result.below))
         if estimate > FREE_BYTES:
             give_back(estimate - BYTES_PER_CHARACTER * characters)

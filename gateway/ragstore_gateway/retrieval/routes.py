@@ -14,6 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ragstore.filters import where as language
 from ragstore.kit.auth.roles import READS
 from ragstore.kit.openapi import ERRORS
+from ragstore.kit.schema_marks import schema
 from ragstore_gateway.api.bodies import decode_configuration
 from ragstore_gateway.api.openapi import body_of
 from ragstore_gateway.configurations.configurations import Configurations
@@ -76,7 +77,7 @@ class KnowledgeBaseQuery(Struct, frozen=True, forbid_unknown_fields=True, rename
     ] = []
     max_results: MaxResults | UnsetType = UNSET
     min_score: MinScore | UnsetType = UNSET
-    where: Annotated[dict[str, Any], Meta(description="Filter by the metadata of chunks.")] = {}
+    where: Annotated[dict[str, Any], schema("Where"), Meta(description="Filter by the metadata of chunks.")] = {}
 
 
 class KnowledgeBaseHit(Struct, frozen=True, rename="camel"):
@@ -116,16 +117,17 @@ async def query_knowledge_base(
     """
     data = decode_configuration(KnowledgeBaseQuery, await request.body())
     language.parse(data.where)  # also if the base is empty, and before the question is embedded
-    base = await knowledge_bases.read(id)
-    query = BaseQuery.of(
-        base,
-        base.body.max_results if data.max_results is UNSET else data.max_results,
-        base.body.min_score if data.min_score is UNSET else data.min_score,
-        variables_of(request.scope, settings.session_from),
-        where=data.where or None,
-    )
-    deadline = asyncio.get_running_loop().time() + settings.rag_timeout_seconds
-    result = (await retriever.search(Question(data.query, data.earlier), [query], deadline))[0]
+    with retriever.priority.search():
+        base = await knowledge_bases.read(id)
+        query = BaseQuery.of(
+            base,
+            base.body.max_results if data.max_results is UNSET else data.max_results,
+            base.body.min_score if data.min_score is UNSET else data.min_score,
+            variables_of(request.scope, settings.session_from),
+            where=data.where or None,
+        )
+        deadline = asyncio.get_running_loop().time() + settings.rag_timeout_seconds
+        result = (await retriever.search(Question(data.query, data.earlier), [query], deadline))[0]
     if result.failure is not None:
         raise result.failure
     if result.error:

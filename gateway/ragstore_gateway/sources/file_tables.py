@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, LargeBinary, String
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String
 from sqlalchemy.orm import Mapped, mapped_column
 
 from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
@@ -18,6 +18,7 @@ class SourceFileRow(Base):
     """A file of an upload source. Its name identifies it."""
 
     __tablename__ = "source_file"
+    __table_args__ = (Index("ix_source_file_bytes", "base_id", "bytes"),)
 
     base_id: Mapped[str] = mapped_column(
         String(ID_LENGTH), ForeignKey("configuration.id", ondelete="CASCADE"), primary_key=True

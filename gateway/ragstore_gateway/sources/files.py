@@ -18,15 +18,22 @@ from ragstore.kit.errors import ServiceError
 from ragstore_gateway.api.uploads import is_blank
 from ragstore_gateway.configurations.name_characters import UNSEEN
 from ragstore_gateway.configurations.source import UploadSource
+from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import ConfigurationNotFound, SourceFileNotFound
 from ragstore_gateway.extraction.recognition import recognise
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow
+from ragstore_gateway.ingestion.tenant_storage import FileSizes
 from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.sources.file_tables import FILE_NAME_LENGTH, SourceFileRow
 from ragstore_gateway.sources.runs import Runs
 from ragstore_gateway.sources.tables import SourceDocumentRow
+
+SIZES: Final[FileSizes] = sa.select(ConfigurationRow.tenant, SourceFileRow.bytes).join(
+    SourceFileRow, SourceFileRow.base_id == ConfigurationRow.id
+)
+"""The files of the bases of tenants."""
 
 INDEXED: Final = "indexed"
 CHANGED: Final = "changed"
@@ -126,6 +133,7 @@ class SourceFiles:
             if await lock_base(session, base_id) is None:
                 raise ConfigurationNotFound(f"There is no knowledge base {base_id}")
             sizes = await _sizes(session, base_id, source)
+            room = await self._ingestion.acceptance.storage.room(session, base_id, ())
             for index, file in enumerate(files):
                 if reasons[index]:
                     continue
@@ -134,6 +142,8 @@ class SourceFiles:
                     reasons[index] = f"The source has {limits.max_files} files, which is its maximum"
                 elif sum(after.values()) > limits.max_total_bytes:
                     reasons[index] = f"The files of the source would have more than {limits.max_total_bytes} bytes"
+                elif full := room.take_bytes(len(file.content) - sizes.get(file.name, 0)):
+                    reasons[index] = full.detail
                 else:
                     sizes = after
                     row = _row(base_id, source, file, digests[index], now)
@@ -310,4 +320,4 @@ async def _sizes(session: AsyncSession, base_id: str, source: str) -> dict[str, 
     query = sa.select(SourceFileRow.name, SourceFileRow.bytes).where(
         SourceFileRow.base_id == base_id, SourceFileRow.source == source
     )
-    return dict((await session.execute(query)).tuples().all())
+    return {name: size for name, size in await session.execute(query)}  # noqa: C416  # rows

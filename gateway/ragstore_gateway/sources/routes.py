@@ -12,8 +12,8 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from ragstore.kit.auth.roles import READS
 from ragstore.kit.context import record_write, renew_deadline
+from ragstore.kit.disconnect import CallerWatch
 from ragstore.kit.openapi import ERRORS
-from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.errors import (
     ConfigurationNotFound,
     DatabaseUnavailable,

@@ -13,6 +13,8 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from ragstore.kit.context import current_caller
+from ragstore.kit.extras import MissingExtra, require_extra
+from ragstore.kit.settings import SettingsError
 from ragstore.settings import KEY_VARIABLE, URL_VARIABLE
 from ragstore_client import AsyncClient
 from ragstore_gateway.settings import Settings, load_store
@@ -35,6 +37,9 @@ class Store:
         url: address of a remote store; empty for a store in this process.
         api_key: key for a remote store.
 
+    Raises:
+        SettingsError: the store in this process needs an extra that is not installed, or a setting of it is not valid.
+
     Attributes:
         client: calls the store. It works while the block of `running` runs.
         in_process: whether the store runs in this process.
@@ -55,7 +60,15 @@ class Store:
         # Only now: embedded Chroma is not needed beside a remote store.
         from ragstore.app import in_process
 
-        self._local = in_process(load_store(settings), stopping)
+        own = load_store(settings)
+        if own.store == "embedded":
+            try:
+                require_extra(
+                    "ragstore-gateway[embedded]", f"A store of its own ({URL_VARIABLE} is not set)", "chromadb"
+                )
+            except MissingExtra as error:
+                raise SettingsError(str(error)) from None
+        self._local = in_process(own, stopping)
         self._app = self._local.app
         transport = httpx.ASGITransport(self._local.trusted)  # type: ignore[arg-type]  # httpx has its own ASGI types
         self._http = httpx.AsyncClient(transport=transport, event_hooks={"request": [add_ids]})

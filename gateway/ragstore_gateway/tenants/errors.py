@@ -26,7 +26,7 @@ class TenantDocumentsExceeded(TenantLimitExceeded):
 
 
 class TenantBytesExceeded(TenantLimitExceeded):
-    """The documents of the tenant would be larger together than its limit allows."""
+    """The documents and files of the tenant would be larger together than its limit allows."""
 
 
 TENANT_LIMITS: Final = (TenantBasesExceeded, TenantDocumentsExceeded, TenantBytesExceeded)

@@ -27,7 +27,7 @@ class TenantLimits(Struct, frozen=True, kw_only=True, rename="camel", forbid_unk
     Attributes:
         max_bases: maximum number of knowledge bases that are not deleted.
         max_documents: maximum number of documents of all its bases.
-        max_bytes: maximum size of these documents together.
+        max_bytes: maximum size of these documents, of files of sources of these bases, and of uploaded files together.
         requests_per_minute: maximum number of requests in a minute of the clock.
         tokens_per_day: maximum number of tokens of chats in a day of UTC.
     """

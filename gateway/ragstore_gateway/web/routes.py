@@ -14,11 +14,11 @@ from msgspec import UNSET
 from ragstore.kit.auth.roles import READS
 from ragstore.kit.context import current_request, renew_deadline
 from ragstore.kit.decoding import JSON, decoded
+from ragstore.kit.disconnect import CallerWatch
 from ragstore.kit.errors import Forbidden, InvalidRequest, ServiceError
 from ragstore.kit.middleware.bodies import LARGE_BODY
 from ragstore.kit.numbers import whole_number
 from ragstore.kit.openapi import ERRORS, without_marks
-from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.api.piecewise import piecewise
 from ragstore_gateway.chat.headers import CREDENTIALS, request_headers

@@ -1,8 +1,7 @@
 /** A question of the chat becomes a question of a set, with the passages that are marked as expected. */
 import { useState } from "preact/hooks";
 import { h } from "../jsx";
-import { asFailure, type Failure } from "../failure";
-import { Dialog, FormEnd, Loaded, RoleButton } from "../parts";
+import { Dialog, FormEnd, Loaded, RoleButton, useAttempts } from "../parts";
 import { Labels } from "../questions/labels";
 import { addQuestion, labelled, listSets, writeSet, type Candidate, type Expected } from "../questions/sets";
 import { useResource } from "../resource";
@@ -62,22 +61,14 @@ function Form({ turn, added, close, sets }: Properties & { sets: Named[] }) {
   const { id, base } = choices[chosen] as Choice;
   const [name, setName] = useState("");
   const [expected, setExpected] = useState(citedOf(turn, base));
-  const [failure, setFailure] = useState<Failure>();
-  const [isRunning, setRunning] = useState(false);
-  async function add(event: Event): Promise<void> {
-    event.preventDefault();
-    setRunning(true);
-    try {
-      const question = mark({ text: turn.question, earlier: chat.earlier(turn), passages: expected });
-      added(id ? await addQuestion(id, question) : await writeSet("", 0, mark({ name, base, questions: [question] })));
-      close();
-    } catch (error) {
-      setFailure(asFailure(error));
-      setRunning(false);
-    }
+  const attempts = useAttempts();
+  async function add(): Promise<void> {
+    const question = mark({ text: turn.question, earlier: chat.earlier(turn), passages: expected });
+    added(id ? await addQuestion(id, question) : await writeSet("", 0, mark({ name, base, questions: [question] })));
+    close();
   }
   return (
-    <form onSubmit={(event) => void add(event)}>
+    <form onSubmit={(event) => void attempts.run(add, event)}>
       <label class="field">
         <span>{say.set}</span>
         <select
@@ -102,7 +93,7 @@ function Form({ turn, added, close, sets }: Properties & { sets: Named[] }) {
         </label>
       )}
       <Labels of={passages.filter(({ baseId }) => baseId === base).map(candidateOf)} expected={expected} set={setExpected} />
-      <FormEnd action={words.add} isDisabled={isRunning} failure={failure} close={close} />
+      <FormEnd action={words.add} of={attempts} close={close} />
     </form>
   );
 }

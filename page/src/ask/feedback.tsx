@@ -2,8 +2,7 @@
 import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
-import { asFailure, type Failure } from "../failure";
-import { Problem } from "../parts";
+import { useAttempts } from "../parts";
 import { access } from "../session";
 import { chat, type Turn } from "./chat";
 import { say } from "./words";
@@ -14,27 +13,22 @@ export function Feedback({ turn }: { turn: Turn }) {
   const [given, setGiven] = useState<boolean>();
   const [comment, setComment] = useState("");
   const [state, setState] = useState("");
-  const [failure, setFailure] = useState<Failure>();
+  const { problem, run } = useAttempts();
   const keepsComments = Boolean(access.value && "contextsKept" in access.value && access.value.contextsKept);
   async function give(helpful: boolean): Promise<void> {
-    setFailure(undefined);
     setState("");
-    try {
-      await gateway("post", "/conversations/{conversation_id}/feedback", {
-        path: { conversation_id: chat.conversation },
-        body: { requestId: turn.requestId, helpful, comment: comment.trim() },
-      });
-      setGiven(helpful);
-      setState(say.feedbackGiven);
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
+    await gateway("post", "/conversations/{conversation_id}/feedback", {
+      path: { conversation_id: chat.conversation },
+      body: { requestId: turn.requestId, helpful, comment: comment.trim() },
+    });
+    setGiven(helpful);
+    setState(say.feedbackGiven);
   }
   return (
     <div class="stack tight">
       <div class="row" role="group" aria-label={say.feedback}>
         {[true, false].map((helpful) => (
-          <button key={String(helpful)} type="button" aria-pressed={given === helpful} onClick={() => void give(helpful)}>
+          <button key={String(helpful)} type="button" aria-pressed={given === helpful} onClick={() => void run(() => give(helpful))}>
             {helpful ? say.helpful : say.notHelpful}
           </button>
         ))}
@@ -43,13 +37,7 @@ export function Feedback({ turn }: { turn: Turn }) {
         </span>
       </div>
       {keepsComments && given !== undefined && (
-        <form
-          class="form-row"
-          onSubmit={(event) => {
-            event.preventDefault();
-            void give(given);
-          }}
-        >
+        <form class="form-row" onSubmit={(event) => void run(() => give(given), event)}>
           <label class="field">
             <span>{say.comment}</span>
             <input maxLength={MAX_COMMENT} value={comment} onInput={(event) => setComment(event.currentTarget.value)} />
@@ -59,7 +47,7 @@ export function Feedback({ turn }: { turn: Turn }) {
           </button>
         </form>
       )}
-      {failure && <Problem failure={failure} />}
+      {problem}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 /** A conversation: its steps, what was retrieved for each, and its deletion. */
 import { useState } from "preact/hooks";
-import { h } from "../jsx";
+import { Fragment, h } from "../jsx";
 import { gateway } from "../api";
 import { momentOf } from "../bases/calls";
 import { Confirm, Empty, Loaded } from "../parts";
@@ -9,6 +9,7 @@ import { go, link } from "../route";
 import type { components } from "../schema/gateway";
 import { mark, raw, Stored, type Marked } from "../stored";
 import { formatted, words } from "../words";
+import { useNames, type Names } from "./names";
 import { Traces } from "./traces";
 import { say } from "./words";
 
@@ -47,9 +48,7 @@ export function Conversation({ id, isAuditor }: { id: string; isAuditor: boolean
         draw={(steps) => (
           <div class="stack">
             {steps.length === 0 && <Empty of={say.noStep} />}
-            {steps.map((step) => (
-              <StepView key={raw(step.id)} of={step} />
-            ))}
+            <Steps of={steps} />
             <p class="row">
               <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)}>
                 {say.earlierSteps}
@@ -66,7 +65,20 @@ export function Conversation({ id, isAuditor }: { id: string; isAuditor: boolean
   );
 }
 
-function StepView({ of: step }: { of: Marked<components["schemas"]["ConversationStep"]> }) {
+type Step = Marked<components["schemas"]["ConversationStep"]>;
+
+function Steps({ of }: { of: Step[] }) {
+  const names = useNames(of.map((each) => each.data));
+  return (
+    <>
+      {of.map((step) => (
+        <StepView key={raw(step.id)} of={step} names={names} />
+      ))}
+    </>
+  );
+}
+
+function StepView({ of: step, names }: { of: Step; names: Names }) {
   return (
     <article class="box" aria-label={momentOf(step.createdOn)}>
       <p class="facts">
@@ -86,7 +98,7 @@ function StepView({ of: step }: { of: Marked<components["schemas"]["Conversation
           </code>
         </span>
       </p>
-      <Traces of={step.data} />
+      <Traces of={step.data} names={names} />
     </article>
   );
 }

@@ -9,7 +9,7 @@ import type { components } from "../schema/gateway";
 import { plain, raw, Stored, type Marked } from "../stored";
 import { formatted, words } from "../words";
 import { EntryPanel } from "./entry";
-import { usedOf } from "./traces";
+import { usedOf } from "./searches";
 import { say } from "./words";
 
 export type Entry = Marked<components["schemas"]["AuditEntry"]>;

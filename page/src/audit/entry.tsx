@@ -8,6 +8,7 @@ import { link } from "../route";
 import { raw, Stored } from "../stored";
 import { formatted, words } from "../words";
 import { kindOf, type Entry } from "./entries";
+import { useNames } from "./names";
 import { Traces } from "./traces";
 import { say } from "./words";
 
@@ -30,6 +31,7 @@ export function EntryPanel({ number, close }: { number: number; close: () => voi
 }
 
 function Shown({ of: entry }: { of: Entry }) {
+  const names = useNames([entry.data]);
   const facts: [string, Stored][] = [
     [words.key, entry.key],
     [words.requestId, entry.requestId],
@@ -67,7 +69,7 @@ function Shown({ of: entry }: { of: Entry }) {
             </dd>,
           ])}
       </dl>
-      <Traces of={entry.data} />
+      <Traces of={entry.data} names={names} />
     </div>
   );
 }

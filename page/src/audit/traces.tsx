@@ -4,32 +4,11 @@ import { momentOf } from "../bases/calls";
 import { say as fates } from "../compare/words";
 import { Bar, Table } from "../parts";
 import { link } from "../route";
-import { mark, Stored, StoredText } from "../stored";
+import { mark, plain, raw, Stored, StoredText } from "../stored";
 import { formatted, scored, words } from "../words";
+import type { Names } from "./names";
+import { entriesOf, SEARCHES, type Passage, type Search } from "./searches";
 import { say } from "./words";
-
-/** The contract has the data of a step as an object: the keys name the tasks. */
-interface Search {
-  kb: Stored;
-  id?: Stored;
-  version?: number;
-  provider?: Stored;
-  storeType?: Stored;
-  maxResults?: number;
-  minScore?: number;
-  retrievedCount?: number;
-  passages?: Passage[];
-  error?: Stored;
-}
-
-interface Passage {
-  id: Stored;
-  score: number;
-  fate: keyof typeof fates.fates;
-  documentId?: Stored;
-  number?: number;
-  omitted?: boolean;
-}
 
 interface Call {
   httpCall: Stored;
@@ -37,26 +16,16 @@ interface Call {
   error?: Stored;
 }
 
-const SEARCHES = "rag:trace:";
 const CALL = "rag:httpcall:trace:";
 const CONTEXT = "rag:context:";
 const TEXTS: Record<string, string> = { "rag:question": say.question, "rag:feedback:comment": say.comment };
 
-const entriesOf = (data: unknown): [string, unknown][] => Object.entries(data as Record<string, unknown>);
-
-/** The numbers of passages that were in the prompt, and that were found. */
-export function usedOf(data: unknown): { used: number; found: number } {
-  const searches = entriesOf(data).flatMap(([key, value]) => (key.startsWith(SEARCHES) ? (value as Search[]) : []));
-  const passages = searches.flatMap((each) => each.passages ?? []);
-  return { used: passages.filter((each) => each.number).length, found: passages.length };
+export function Traces({ of, names }: { of: unknown; names: Names }) {
+  return <div class="stack">{entriesOf(of).map(([key, value]) => drawn(key, value, names))}</div>;
 }
 
-export function Traces({ of }: { of: unknown }) {
-  return <div class="stack">{entriesOf(of).map(([key, value]) => drawn(key, value))}</div>;
-}
-
-function drawn(key: string, value: unknown): Child {
-  if (key.startsWith(SEARCHES)) return (value as Search[]).map((each, index) => <SearchView key={index} task={key.slice(SEARCHES.length)} of={each} />);
+function drawn(key: string, value: unknown, names: Names): Child {
+  if (key.startsWith(SEARCHES)) return (value as Search[]).map((each, index) => <SearchView key={index} task={key.slice(SEARCHES.length)} of={each} names={names} />);
   if (key.startsWith(CALL)) return <CallView task={key.slice(CALL.length)} of={value as Call} />;
   if (key === "rag:feedback") return <Feedback of={value as { helpful: boolean; createdOn: Stored }} />;
   if (key === "steps") return <p>{say.deleted(value as number)}</p>;
@@ -91,7 +60,7 @@ function CallView({ task, of: { httpCall, contextLength, error } }: { task: stri
   );
 }
 
-function SearchView({ task, of }: { task: string; of: Search }) {
+function SearchView({ task, of, names }: { task: string; of: Search; names: Names }) {
   const { kb, id, version, provider, storeType, maxResults, minScore, retrievedCount, passages = [], error } = of;
   return (
     <div class="stack tight" role="group" aria-label={say.search}>
@@ -120,7 +89,7 @@ function SearchView({ task, of }: { task: string; of: Search }) {
         {maxResults !== undefined && <span>{say.atMost(maxResults, scored(minScore ?? 0))}</span>}
       </p>
       <Outcome error={error} text={say.retrieved(retrievedCount ?? 0)} />
-      {passages.length > 0 && <Passages of={passages} />}
+      {passages.length > 0 && <Passages of={passages} base={id} names={names} />}
     </div>
   );
 }
@@ -136,7 +105,7 @@ function Outcome({ error, text }: { error: Stored | undefined; text: string }) {
 
 const NUMBERS = [words.score];
 
-function Passages({ of }: { of: Passage[] }) {
+function Passages({ of, base, names }: { of: Passage[]; base: Stored | undefined; names: Names }) {
   return (
     <Table label={say.passages} titles={[say.fate, ...NUMBERS, say.passage]} numbers={NUMBERS}>
       {of.map((each, index) => (
@@ -146,17 +115,33 @@ function Passages({ of }: { of: Passage[] }) {
             <span title={say.scale}>{scored(each.score)}</span>
             <Bar share={each.score} />
           </td>
-          <td class="mono">
-            <Stored value={each.id} max={200} />
-            {each.documentId !== undefined && (
-              <p class="fine">
-                {say.document} <Stored value={each.documentId} max={200} />
-              </p>
-            )}
+          <td>
+            <Document base={base} id={each.documentId} names={names} />
+            <p class="fine mono">
+              <Stored value={each.id} max={200} />
+            </p>
           </td>
         </tr>
       ))}
     </Table>
+  );
+}
+
+/** The name of a document, or its id if it does not exist for the key. */
+function Document({ base, id, names }: { base: Stored | undefined; id: Stored | undefined; names: Names }) {
+  if (base === undefined || id === undefined) return null;
+  const name = names.get(raw(base))?.get(raw(id));
+  if (name !== undefined) {
+    return (
+      <a href={link(["bases", base, "documents", name])} title={plain(id)}>
+        <Stored value={name} max={200} />
+      </a>
+    );
+  }
+  return (
+    <span class="fine mono">
+      {say.document} <Stored value={id} max={200} />
+    </span>
   );
 }
 

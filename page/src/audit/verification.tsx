@@ -2,8 +2,7 @@
 import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { download, gateway } from "../api";
-import { asFailure, type Failure } from "../failure";
-import { Problem, Table, WithCode } from "../parts";
+import { Table, useAttempts, WithCode } from "../parts";
 import type { components } from "../schema/gateway";
 import { Stored, type Marked } from "../stored";
 import { formatted } from "../words";
@@ -16,51 +15,34 @@ const SECONDS = 330;
 
 export function Verification() {
   const [head, setHead] = useState("");
-  const [running, setRunning] = useState("");
   const [result, setResult] = useState<Result>();
-  const [failure, setFailure] = useState<Failure>();
-  async function run(name: string, action: () => Promise<unknown>): Promise<void> {
-    setRunning(name);
-    setFailure(undefined);
-    try {
-      await action();
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
-    setRunning("");
-  }
+  const { isRunning, problem, run } = useAttempts();
   async function verify(): Promise<void> {
     setResult(undefined);
     setResult((await gateway("post", "/audit/verification", { body: { head: head.trim() }, seconds: SECONDS })).value);
   }
   return (
     <div class="scroll stack">
-      <form
-        class="box"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void run(say.verify, verify);
-        }}
-      >
+      <form class="box" onSubmit={(event) => void run(verify, event)}>
         <p>{say.verifyHint}</p>
         <label class="field">
           <span>{say.head}</span>
           <input class="mono" value={head} pattern="\s*([0-9]{1,18}:[0-9a-f]{64})?\s*" spellcheck={false} onInput={(event) => setHead(event.currentTarget.value)} />
         </label>
         <p class="row">
-          <button type="submit" class="primary" disabled={running !== ""}>
+          <button type="submit" class="primary" disabled={isRunning}>
             {say.verify}
           </button>
-          <button type="button" disabled={running !== ""} onClick={() => void run(say.export, () => download("/audit/export", "audit.jsonl"))}>
+          <button type="button" disabled={isRunning} onClick={() => void run(() => download("/audit/export", "audit.jsonl"))}>
             {say.export}
           </button>
-          <span role="status">{running && say.running}</span>
+          <span role="status">{isRunning && say.running}</span>
         </p>
         <p class="fine">
           <WithCode of={say.exportHint} />
         </p>
       </form>
-      {failure && <Problem failure={failure} />}
+      {problem}
       {result && <Outcome of={result} />}
     </div>
   );

@@ -2,8 +2,7 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import { Fragment, h, type Child } from "../jsx";
 import { gateway } from "../api";
-import { asFailure, type Failure } from "../failure";
-import { Bones, Confirm, Empty, Loaded, NoScreen, Problem, RoleButton } from "../parts";
+import { Bones, Confirm, Empty, Loaded, NoScreen, RoleButton, useAttempts } from "../parts";
 import { usePolling, useResource, type Resource } from "../resource";
 import { amend, go, link, route } from "../route";
 import { gatewayRole, includes } from "../session";
@@ -75,24 +74,19 @@ function Facts({ of }: { of: Entry }) {
 
 function Actions({ id, entry, reload }: { id: string; entry: Entry; reload: () => void }) {
   const [asks, setAsks] = useState(false);
-  const [failure, setFailure] = useState<Failure>();
+  const { problem, run } = useAttempts();
   const status = raw(entry.status);
   const uploads = uploadsOf(id);
   const file = uploads.fileOf(entry.name);
   async function cancel(): Promise<void> {
-    setFailure(undefined);
-    try {
-      await cancelIngestion(id, entry.ingestionId);
-      reload();
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
+    await cancelIngestion(id, entry.ingestionId);
+    reload();
   }
   return (
     <>
       <p class="row">
         {["pending", "processing"].includes(status) && (
-          <RoleButton role={gatewayRole.value} needs="writer" label={say.cancel} onClick={() => void cancel()} />
+          <RoleButton role={gatewayRole.value} needs="writer" label={say.cancel} onClick={() => void run(cancel)} />
         )}
         {status.startsWith("failed") && file && (
           <RoleButton
@@ -108,7 +102,7 @@ function Actions({ id, entry, reload }: { id: string; entry: Entry; reload: () =
         {status.startsWith("failed") && !file && <span class="fine">{say.dropAgain}</span>}
         <RoleButton role={gatewayRole.value} needs="writer" kind="danger" label={say.deleteDocument} onClick={() => setAsks(true)} />
       </p>
-      {failure && <Problem failure={failure} />}
+      {problem}
       {asks && (
         <Confirm
           title={say.deleteDocument}

@@ -2,11 +2,12 @@
 import { useEffect, useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
-import { Grid, type Column } from "../grid";
+import type { Column } from "../grid";
 import { useRows } from "../pages";
-import { Bones, Confirm, Empty, Problem, StaleStrip } from "../parts";
+import { Confirm } from "../parts";
 import { usePolling } from "../resource";
 import { amend, go, link, route } from "../route";
+import { RowList } from "../row_list";
 import { oneLine, raw, Stored } from "../stored";
 import { formatted, size, words } from "../words";
 import { totalOf, unfinishedOf, word, type Base, type Entry, type State, type States } from "./calls";
@@ -72,29 +73,16 @@ export function Documents({ base }: { base: Base }) {
           />
         )}
         <Search filter={filter} state={state} states={states} />
-        {rows.total === undefined && !trouble && <Bones />}
-        {rows.total === undefined && trouble && (
-          <Problem failure={trouble.failure} nextAt={trouble.nextAt} retry={reload} />
-        )}
-        {rows.total !== undefined && trouble && <StaleStrip trouble={trouble} loadedAt={rows.loadedAt} retry={reload} />}
-        {rows.total === 0 && <Empty of={isFiltered ? say.noDocumentFound : say.noDocuments} />}
-        {rows.total !== undefined && rows.total > 0 && (
-          <div class={trouble ? "stale" : "fresh"}>
-            <Grid
-              key={`${state} ${filter}`}
-              id="base-documents"
-              label={words.countLabel(rows.total)}
-              columns={COLUMNS}
-              total={rows.total}
-              cells={(at) => cellsOf(rows.row(at))}
-              onVisible={rows.see}
-              onOpen={(at) => {
-                const row = rows.row(at);
-                if (row) go(link(["bases", base.id, "documents", row.name]));
-              }}
-            />
-          </div>
-        )}
+        <RowList
+          key={`${state} ${filter}`}
+          of={rows}
+          id="base-documents"
+          columns={COLUMNS}
+          label={words.countLabel}
+          empty={isFiltered ? say.noDocumentFound : say.noDocuments}
+          cells={cellsOf}
+          open={(row) => go(link(["bases", base.id, "documents", row.name]))}
+        />
         {asks && (
           <Confirm
             title={say.cancelAll}
@@ -144,8 +132,7 @@ function Search({ filter, state, states }: { filter: string; state: string; stat
   );
 }
 
-function cellsOf(document: Entry | undefined) {
-  if (!document) return undefined;
+function cellsOf(document: Entry) {
   return [
     <span>
       <Stored value={document.name} max={300} />

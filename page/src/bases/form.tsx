@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { h, type Child } from "../jsx";
 import type { Failure } from "../failure";
 import { mark, Stored } from "../stored";
+import { words } from "../words";
 import { fieldsOf, typesOf, valueOf, type Field, type Schema, type Values } from "./schema";
 import { say } from "./words";
 
@@ -206,7 +207,7 @@ function JsonInput({ common, value, set }: { common: object; value: unknown; set
             setError("");
           } catch (problem) {
             set(event.currentTarget.value);
-            setError(say.notJson(problem instanceof Error ? problem.message : ""));
+            setError(words.notJson(problem instanceof Error ? problem.message : ""));
           }
         }}
       />

@@ -2,8 +2,7 @@
 import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
-import { asFailure, type Failure } from "../failure";
-import { Loaded, Problem } from "../parts";
+import { Loaded, useAttempts } from "../parts";
 import { useResource } from "../resource";
 import { go, link } from "../route";
 import { gatewayRole, includes } from "../session";
@@ -33,27 +32,17 @@ export function NewBase() {
 
 function Form({ schema }: { schema: Schema }) {
   const [values, setValues] = useState<Values>({});
-  const [failure, setFailure] = useState<Failure>();
-  const [isRunning, setRunning] = useState(false);
+  const { isRunning, failure, problem, run } = useAttempts();
   useFirstFault(failure);
   const may = includes(gatewayRole.value, "admin");
-  async function submit(event: Event): Promise<void> {
-    event.preventDefault();
-    if (isRunning) return;
-    setRunning(true);
-    setFailure(undefined);
-    try {
-      const { resource } = await gateway("post", "/ragstore/rags", { body: values as never });
-      go(link(["bases", versionOf(resource).id]));
-    } catch (error) {
-      setFailure(asFailure(error));
-      setRunning(false);
-    }
+  async function create(): Promise<void> {
+    const { resource } = await gateway("post", "/ragstore/rags", { body: values as never });
+    go(link(["bases", versionOf(resource).id]));
   }
   return (
-    <form class="stack" onSubmit={(event) => void submit(event)}>
+    <form class="stack" onSubmit={(event) => void run(create, event)}>
       <ConfigurationForm schema={schema} values={values} set={setValues} faults={faultsOf(failure)} isDisabled={!may || isRunning} />
-      {failure && <Problem failure={failure} />}
+      {problem}
       <p class="row">
         <button type="submit" class="primary" disabled={!may || isRunning}>
           {say.createAction}

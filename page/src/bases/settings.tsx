@@ -2,8 +2,8 @@
 import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
-import { asFailure, type Failure } from "../failure";
-import { Confirm, Loaded, Problem, RoleButton } from "../parts";
+import type { Failure } from "../failure";
+import { Confirm, Loaded, RoleButton, useAttempts } from "../parts";
 import { useResource } from "../resource";
 import { go, link } from "../route";
 import { gatewayRole, includes } from "../session";
@@ -46,35 +46,24 @@ interface EditorProperties {
 function Editor({ base, schema, documents, changed }: EditorProperties) {
   const [values, setValues] = useState<Values>(base.body as unknown as Values);
   const [isReviewed, setReviewed] = useState(false);
-  const [failure, setFailure] = useState<Failure>();
   const [theirs, setTheirs] = useState<Base>();
-  const [isRunning, setRunning] = useState(false);
+  const { isRunning, failure, problem, run } = useAttempts();
   const may = includes(gatewayRole.value, "admin");
   const changes = changesOf(base.body, values);
   useFirstFault(failure);
 
   async function save(version: number): Promise<void> {
-    setRunning(true);
-    setFailure(undefined);
     try {
       await gateway("put", "/ragstore/rags/{id}", { path: { id: base.id }, query: { version }, body: values as never });
       changed();
     } catch (error) {
-      const found = asFailure(error);
-      if (found.code === "version_conflict") await compare(found);
-      else {
-        setFailure(found);
+      if ((error as Failure).code !== "version_conflict") {
         setReviewed(false);
+        throw error;
       }
-    }
-    setRunning(false);
-  }
-
-  async function compare(conflict: Failure): Promise<void> {
-    try {
-      setTheirs(await readBase(base.id, undefined));
-    } catch {
-      setFailure(conflict);
+      const theirs = await readBase(base.id, undefined).catch(() => undefined);
+      if (!theirs) throw error;
+      setTheirs(theirs);
     }
   }
 
@@ -86,9 +75,9 @@ function Editor({ base, schema, documents, changed }: EditorProperties) {
         <p role="alert">{say.conflict[1]}</p>
         <ChangesTable of={three} titles={[say.theirs(base.version), say.theirs(theirs.version), say.yours]} />
         <p>{priceOf(changesOf(theirs.body, values), theirs.body, documents)}</p>
-        {failure && <Problem failure={failure} />}
+        {problem}
         <p class="row">
-          <button type="button" class="primary" disabled={isRunning} onClick={() => void save(theirs.version)}>
+          <button type="button" class="primary" disabled={isRunning} onClick={() => void run(() => save(theirs.version))}>
             {say.keepMine}
           </button>
           <button type="button" onClick={changed}>
@@ -105,7 +94,7 @@ function Editor({ base, schema, documents, changed }: EditorProperties) {
         <ChangesTable of={changes} titles={[say.before, say.after]} />
         <p role="status">{priceOf(changes, base.body as Configuration, documents)}</p>
         <p class="row">
-          <button type="button" class="primary" disabled={isRunning} onClick={() => void save(base.version)}>
+          <button type="button" class="primary" disabled={isRunning} onClick={() => void run(() => save(base.version))}>
             {say.saveAs(base.version + 1)}
           </button>
           <button type="button" onClick={() => setReviewed(false)}>
@@ -124,7 +113,7 @@ function Editor({ base, schema, documents, changed }: EditorProperties) {
       }}
     >
       <ConfigurationForm schema={schema} values={values} set={setValues} faults={faultsOf(failure)} isDisabled={!may} />
-      {failure && <Problem failure={failure} />}
+      {problem}
       <p class="row">
         <button type="submit" class="primary" disabled={!may || changes.length === 0}>
           {say.review}

@@ -1,9 +1,7 @@
 /** The history of a source. It is read again only while a run is in progress and the tab is visible. */
-import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
-import { asFailure, type Failure } from "../failure";
-import { Loaded, Problem, RoleButton, Table } from "../parts";
+import { Loaded, RoleButton, Table, useAttempts } from "../parts";
 import { usePolling, useResource } from "../resource";
 import type { components } from "../schema/gateway";
 import { gatewayRole } from "../session";
@@ -25,22 +23,17 @@ export function Runs({ base, source }: { base: string; source: Stored }) {
   });
   const { data, reload } = runs;
   const isRunning = data?.runs.some((each) => each.status === "running") ?? false;
-  const [failure, setFailure] = useState<Failure>();
+  const attempts = useAttempts();
   usePolling(isRunning, reload);
   async function cancel(run: Run): Promise<void> {
-    setFailure(undefined);
-    try {
-      const options = { path: { ...path, run_id: run.runId } };
-      await gateway("delete", "/ragstore/rags/{id}/sources/{source}/runs/{run_id}", options);
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
+    const options = { path: { ...path, run_id: run.runId } };
+    await attempts.run(() => gateway("delete", "/ragstore/rags/{id}/sources/{source}/runs/{run_id}", options));
     reload();
   }
   return (
     <section class="stack tight" aria-label={say.history}>
       <h3>{say.history}</h3>
-      {failure && <Problem failure={failure} />}
+      {attempts.problem}
       <Loaded
         of={runs}
         rows={2}

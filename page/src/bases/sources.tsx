@@ -2,8 +2,7 @@
 import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
-import { asFailure, type Failure } from "../failure";
-import { Bones, Confirm, Empty, FormEnd, Loaded, Problem, RoleButton, Table } from "../parts";
+import { Bones, Confirm, Empty, FormEnd, Loaded, RoleButton, Table, useAttempts } from "../parts";
 import { useResource } from "../resource";
 import type { components } from "../schema/gateway";
 import { gatewayRole } from "../session";
@@ -54,17 +53,9 @@ interface OneProperties {
 function OneSource({ base, source, at, schema, changed }: OneProperties) {
   const [asks, setAsks] = useState<"" | "edit" | "purge" | "remove">("");
   const [round, setRound] = useState(0);
-  const [failure, setFailure] = useState<Failure>();
+  const attempts = useAttempts();
   const [preview, setPreview] = useState<"running" | Preview>();
   const path = { id: base.id, source: source.name };
-  async function attempt(action: () => Promise<void>): Promise<void> {
-    setFailure(undefined);
-    try {
-      await action();
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
-  }
   async function run(): Promise<void> {
     await gateway("post", "/ragstore/rags/{id}/sources/{source}/run", { path });
     setRound((last) => last + 1);
@@ -95,15 +86,15 @@ function OneSource({ base, source, at, schema, changed }: OneProperties) {
         schema && <SourceForm base={base} schema={schema} at={at} saved={changed} close={() => setAsks("")} />
       ) : (
         <p class="row">
-          <RoleButton role={role} needs="writer" label={say.runSource} onClick={() => void attempt(run)} />
-          <RoleButton role={role} needs="writer" label={say.preview} onClick={() => void attempt(readPreview)} />
+          <RoleButton role={role} needs="writer" label={say.runSource} onClick={() => void attempts.run(run)} />
+          <RoleButton role={role} needs="writer" label={say.preview} onClick={() => void attempts.run(readPreview)} />
           <RoleButton role={role} needs="admin" label={say.edit} onClick={() => setAsks("edit")} />
           <RoleButton role={role} needs="writer" kind="danger" label={say.purge} onClick={() => setAsks("purge")} />
           <RoleButton role={role} needs="admin" kind="danger" label={words.remove} onClick={() => setAsks("remove")} />
         </p>
       )}
       {source.enabled === false && <p class="fine">{say.disabled}</p>}
-      {failure && <Problem failure={failure} />}
+      {attempts.problem}
       {preview === "running" && <Bones rows={3} />}
       {preview !== undefined && preview !== "running" && <PreviewOf pages={preview} />}
       <Runs key={round} base={base.id} source={source.name} />
@@ -153,37 +144,28 @@ interface FormProperties {
 function SourceForm({ base, schema, at, saved, close }: FormProperties) {
   const sources = (base.body.sources ?? []) as unknown as Values[];
   const [values, setValues] = useState<Values>(sources[at] ?? { type: "web" });
-  const [failure, setFailure] = useState<Failure>();
-  const [isRunning, setRunning] = useState(false);
-  useFirstFault(failure);
-  async function submit(event: Event): Promise<void> {
-    event.preventDefault();
-    setRunning(true);
-    setFailure(undefined);
-    try {
-      const next = [...sources];
-      next[at] = values;
-      await write(base, next);
-      saved();
-      close();
-    } catch (error) {
-      setFailure(asFailure(error));
-      setRunning(false);
-    }
+  const attempts = useAttempts();
+  useFirstFault(attempts.failure);
+  async function save(): Promise<void> {
+    const next = [...sources];
+    next[at] = values;
+    await write(base, next);
+    saved();
+    close();
   }
   return (
-    <form class="stack" onSubmit={(event) => void submit(event)}>
+    <form class="stack" onSubmit={(event) => void attempts.run(save, event)}>
       <p class="fine">{say.unsavedSource}</p>
       <Fields
         schema={schema.$defs?.["Source"] ?? {}}
         root={schema}
         values={values}
         set={(next) => setValues(withoutOther(next))}
-        faults={faultsOf(failure)}
+        faults={faultsOf(attempts.failure)}
         path={`$.sources[${at}]`}
-        isDisabled={isRunning}
+        isDisabled={attempts.isRunning}
       />
-      <FormEnd action={words.save} isDisabled={isRunning} failure={failure} close={close} />
+      <FormEnd action={words.save} of={attempts} close={close} />
     </form>
   );
 }

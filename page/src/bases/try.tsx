@@ -2,8 +2,7 @@
 import { useState } from "preact/hooks";
 import { h, type Child } from "../jsx";
 import { gateway, type Reply } from "../api";
-import { asFailure, type Failure } from "../failure";
-import { Bar, Bones, Empty, Problem, Timing } from "../parts";
+import { Bar, Bones, Empty, Timing, useAttempts } from "../parts";
 import { link } from "../route";
 import type { components } from "../schema/gateway";
 import { Stored } from "../stored";
@@ -12,7 +11,6 @@ import type { Base } from "./calls";
 import { say } from "./words";
 
 type Hits = Reply<components["schemas"]["KnowledgeBaseHits"]>;
-type State = { is: "idle" } | { is: "running" } | { is: "done"; hits: Hits } | { is: "failed"; failure: Failure };
 
 const MAX_QUESTION = 32_768;
 
@@ -21,23 +19,20 @@ export function Try({ base }: { base: Base }) {
   const [question, setQuestion] = useState("");
   const [maxResults, setMaxResults] = useState(String(body.maxResults));
   const [minScore, setMinScore] = useState(String(body.minScore));
-  const [state, setState] = useState<State>({ is: "idle" });
-  async function search(event: Event): Promise<void> {
-    event.preventDefault();
-    setState({ is: "running" });
-    try {
-      const hits = await gateway("post", "/ragstore/rags/{id}/query", {
+  const [hits, setHits] = useState<Hits>();
+  const { isRunning, problem, run } = useAttempts();
+  async function search(): Promise<void> {
+    setHits(undefined);
+    setHits(
+      await gateway("post", "/ragstore/rags/{id}/query", {
         path: { id: base.id },
         body: { query: question, maxResults: Number(maxResults), minScore: Number(minScore) } as never,
-      });
-      setState({ is: "done", hits });
-    } catch (error) {
-      setState({ is: "failed", failure: asFailure(error) });
-    }
+      }),
+    );
   }
   return (
     <div class="scroll stack">
-      <form class="box" onSubmit={(event) => void search(event)}>
+      <form class="box" onSubmit={(event) => void run(search, event)}>
         <label class="field">
           <span>{say.question}</span>
           <textarea class="question" maxLength={MAX_QUESTION} value={question} onInput={(event) => setQuestion(event.currentTarget.value)} />
@@ -51,27 +46,26 @@ export function Try({ base }: { base: Base }) {
             <span>{say.minScore}</span>
             <input type="number" min={0} max={1} step="any" value={minScore} onInput={(event) => setMinScore(event.currentTarget.value)} />
           </label>
-          <button type="submit" class="primary" disabled={!question.trim() || state.is === "running"}>
+          <button type="submit" class="primary" disabled={!question.trim() || isRunning}>
             {say.search}
           </button>
         </div>
       </form>
-      {resultsOf(state, base.id)}
+      {isRunning && <Bones />}
+      {problem}
+      {hits && <Outcome of={hits} id={base.id} />}
     </div>
   );
 }
 
-function resultsOf(state: State, id: string): Child {
-  if (state.is === "idle") return null;
-  if (state.is === "running") return <Bones />;
-  if (state.is === "failed") return <Problem failure={state.failure} />;
-  const { results } = state.hits.value;
+function Outcome({ of: { value, timing }, id }: { of: Hits; id: string }) {
+  const { results } = value;
   if (results.length === 0) return <Empty of={say.noPassage} />;
   return (
     <section class="stack tight" aria-label={words.results}>
       <div class="spread">
         <h2>{say.passages(results.length)}</h2>
-        <Timing of={state.hits.timing} />
+        <Timing of={timing} />
       </div>
       <p class="fine">{say.scale}</p>
       <ol class="passages">

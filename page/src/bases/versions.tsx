@@ -2,8 +2,7 @@
 import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
-import { asFailure, type Failure } from "../failure";
-import { Dialog, FormEnd, Loaded, RoleButton, Table } from "../parts";
+import { Dialog, FormEnd, Loaded, RoleButton, Table, useAttempts } from "../parts";
 import { useResource } from "../resource";
 import { go, link } from "../route";
 import { gatewayRole } from "../session";
@@ -99,30 +98,21 @@ const COPY_SECONDS = 120;
 
 function Copy({ base, version, close }: { base: Base; version: number; close: () => void }) {
   const [withDocuments, setWithDocuments] = useState(false);
-  const [failure, setFailure] = useState<Failure>();
-  const [isRunning, setRunning] = useState(false);
+  const attempts = useAttempts();
   const states = useResource("copy", (signal) => readStates(base.id, signal));
   const isExisting = Boolean((base.body.storeParameters as Record<string, unknown>)["collection"]);
-  async function copy(event: Event): Promise<void> {
-    event.preventDefault();
-    setRunning(true);
-    setFailure(undefined);
-    try {
-      const { resource } = await gateway("post", "/ragstore/rags/{id}", {
-        path: { id: base.id },
-        query: { version, documents: withDocuments },
-        seconds: COPY_SECONDS,
-      });
-      close();
-      go(link(["bases", versionOf(resource).id]));
-    } catch (error) {
-      setFailure(asFailure(error));
-      setRunning(false);
-    }
+  async function copy(): Promise<void> {
+    const { resource } = await gateway("post", "/ragstore/rags/{id}", {
+      path: { id: base.id },
+      query: { version, documents: withDocuments },
+      seconds: COPY_SECONDS,
+    });
+    close();
+    go(link(["bases", versionOf(resource).id]));
   }
   return (
     <Dialog title={say.duplicateVersion(version)} close={close}>
-      <form onSubmit={(event) => void copy(event)}>
+      <form onSubmit={(event) => void attempts.run(copy, event)}>
         <p>{say.duplicateHint}</p>
         {!isExisting && (
           <label class="row">
@@ -130,7 +120,7 @@ function Copy({ base, version, close }: { base: Base; version: number; close: ()
             {say.withDocuments(states.data ? words.countLabel(totalOf(states.data)) : words.allItsDocuments)}
           </label>
         )}
-        <FormEnd action={say.duplicate} isDisabled={isRunning} failure={failure} close={close} />
+        <FormEnd action={say.duplicate} of={attempts} close={close} />
       </form>
     </Dialog>
   );

@@ -86,7 +86,6 @@ export const say = {
   yes: "yes",
   no: "no",
   lines: "One on each line.",
-  notJson: (reason: string): string => `This is no JSON: ${reason}`,
   review: "Review changes",
   noChanges: "Nothing is changed.",
   changes: "Changes",

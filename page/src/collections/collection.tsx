@@ -1,8 +1,8 @@
-/** One collection: its facts, and the tabs Documents, Query and Settings. */
+/** One collection: its facts, and the tabs Documents, Query, Map and Settings. */
 import { useEffect } from "preact/hooks";
 import { h, type Child } from "../jsx";
 import { store } from "../api";
-import { Bones, Empty, Problem, StaleStrip } from "../parts";
+import { Bones, Empty, Later, Problem, StaleStrip } from "../parts";
 import { useResource, type Resource } from "../resource";
 import { link } from "../route";
 import { Stored } from "../stored";
@@ -14,9 +14,12 @@ import { valueText } from "./metadata";
 import { Query } from "./query";
 import { Settings } from "./settings";
 
+const loadMap = () => import("./map/map");
+
 const TABS = [
   ["documents", words.documents],
   ["query", words.query],
+  ["map", words.map],
   ["settings", words.settings],
 ] as const;
 
@@ -60,6 +63,7 @@ function bodyOf(collection: Resource<Collection>, name: Stored, tab: string): Ch
   if (tab === "documents") return <Documents collection={name} changed={reload} />;
   if (!data) return <Bones />;
   if (tab === "query") return <Query collection={data} />;
+  if (tab === "map") return <Later load={loadMap} properties={{ collection: data, changed: reload }} />;
   if (tab === "settings") return <Settings collection={data} changed={reload} />;
   return <Empty of={[words.notFound, ""]} />;
 }

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { h, type Child } from "../jsx";
 import { store } from "../api";
-import { FilterText } from "../parts";
+import { FilterText, useAttempts } from "../parts";
 import { useResource } from "../resource";
 import { amend } from "../route";
 import { mark, plain, raw, Stored } from "../stored";
@@ -23,15 +23,15 @@ import {
 interface Properties {
   collection: Stored;
   where: Where | undefined;
-  contains: string;
   /** Fields to suggest. */
   fields: Stored[];
   /** Exact number of matches; undefined until it is known. */
   total: number | undefined;
-  code: Child;
+  /** Further controls beside the filters. */
+  tools: Child;
 }
 
-export function Filters({ collection, where, contains, fields, total, code }: Properties) {
+export function Filters({ collection, where, fields, total, tools }: Properties) {
   const [isAdding, setAdding] = useState(false);
   const conditions = where ? conditionsOf(where) : [];
   function set(next: Where | undefined): void {
@@ -61,8 +61,7 @@ export function Filters({ collection, where, contains, fields, total, code }: Pr
           </li>
         </ul>
         <div class="row">
-          <TextFilter contains={contains} />
-          {code}
+          {tools}
           <span class="fine" role="status">
             {total !== undefined && words.countLabel(total)}
           </span>
@@ -93,7 +92,8 @@ function Chip({ condition: { field, operator, value } }: { condition: Condition 
   );
 }
 
-function TextFilter({ contains }: { contains: string }) {
+/** A field for a text that documents contain. */
+export function TextFilter({ contains }: { contains: string }) {
   const [text, setText] = useState(contains);
   useEffect(() => setText(contains), [contains]);
   return (
@@ -228,30 +228,14 @@ function Suggestions({ label, of, choose }: { label: string; of: Stored[]; choos
 function AsJson({ where, set }: { where: Where | undefined; set: (where: Where | undefined) => void }) {
   const written = where ? JSON.stringify(where, null, 2) : "";
   const [text, setText] = useState(written);
-  const [error, setError] = useState("");
-  useEffect(() => {
-    setText(written);
-    setError("");
-  }, [written]);
-  function apply(event: Event): void {
-    event.preventDefault();
-    try {
-      set(parsedWhere(text));
-      setError("");
-    } catch (problem) {
-      setError(problem instanceof Error ? problem.message : "");
-    }
-  }
+  const { problem, run } = useAttempts();
+  useEffect(() => setText(written), [written]);
   return (
     <details>
       <summary>{words.filterJson}</summary>
-      <form class="stack tight" onSubmit={apply}>
+      <form class="stack tight" onSubmit={(event) => void run(async () => set(parsedWhere(text)), event)}>
         <FilterText value={text} onText={setText} />
-        {error && (
-          <p class="message" role="alert">
-            <Stored value={mark(error)} />
-          </p>
-        )}
+        {text !== written && problem}
         <p class="row">
           <button type="submit">{words.apply}</button>
         </p>

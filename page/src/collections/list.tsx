@@ -4,9 +4,10 @@ import { Fragment, h, type Child } from "../jsx";
 import { store } from "../api";
 import { Grid, type Column } from "../grid";
 import { useRows } from "../pages";
-import { Bones, Empty, Problem, StaleStrip } from "../parts";
+import { Bones, Empty, Problem } from "../parts";
 import { useResource } from "../resource";
 import { go, link } from "../route";
+import { RowList } from "../row_list";
 import type { components } from "../schema/store";
 import { plain, raw, Stored, type Marked } from "../stored";
 import { formatted, words } from "../words";
@@ -44,8 +45,8 @@ export function CollectionList() {
   );
 }
 
-function open(collection: Collection | undefined): void {
-  if (collection) go(link(["collections", collection.name]));
+function open(collection: Collection): void {
+  go(link(["collections", collection.name]));
 }
 
 /** All collections, page by page; documents are counted for visible pages only. */
@@ -54,26 +55,16 @@ function All() {
     const { value } = await store("get", "/collections", { query: { limit: PAGE, offset }, signal });
     return { rows: value.collections, total: value.total };
   });
-  if (rows.total === undefined) {
-    if (!rows.trouble) return <Bones />;
-    return <Problem failure={rows.trouble.failure} nextAt={rows.trouble.nextAt} retry={rows.reload} />;
-  }
-  if (rows.total === 0) return <Empty of={words.noCollections} />;
   return (
-    <>
-      {rows.trouble && <StaleStrip trouble={rows.trouble} loadedAt={rows.loadedAt} retry={rows.reload} />}
-      <div class={rows.trouble ? "stale" : "fresh"}>
-        <Grid
-          id="collections"
-          label={words.collectionsLabel(rows.total)}
-          columns={COLUMNS}
-          total={rows.total}
-          cells={(index) => cellsOf(rows.row(index))}
-          onVisible={rows.see}
-          onOpen={(index) => open(rows.row(index))}
-        />
-      </div>
-    </>
+    <RowList
+      of={rows}
+      id="collections"
+      columns={COLUMNS}
+      label={words.collectionsLabel}
+      empty={words.noCollections}
+      cells={cellsOf}
+      open={open}
+    />
   );
 }
 
@@ -121,16 +112,18 @@ function Found({ wanted }: { wanted: string }) {
       total={found.length}
       cells={(index) => {
         const row = found[index];
-        return cellsOf(row && (counts.get(row.name) ?? row));
+        return row && cellsOf(counts.get(row.name) ?? row);
       }}
       onVisible={(first, last) => void count(first, last)}
-      onOpen={(index) => open(found[index])}
+      onOpen={(index) => {
+        const row = found[index];
+        if (row) open(row);
+      }}
     />
   );
 }
 
-function cellsOf(collection: Collection | undefined): Child[] | undefined {
-  if (!collection) return undefined;
+function cellsOf(collection: Collection): Child[] {
   const base = baseOf(collection.name);
   const model = collection.metadata["embedding_model"];
   return [

@@ -1,11 +1,10 @@
 /** The panel of a document: its text, its metadata, and the documents nearest to it. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Fragment, h } from "../jsx";
+import { Fragment, h, type Child } from "../jsx";
 import { store } from "../api";
-import type { Failure } from "../failure";
-import { Confirm, Empty, FormEnd, Loaded, RoleButton } from "../parts";
+import { Confirm, Empty, FormEnd, Loaded, RoleButton, useAttempts } from "../parts";
 import { useResource } from "../resource";
-import { amend } from "../route";
+import { amend, route } from "../route";
 import type { components } from "../schema/store";
 import { storeRole } from "../session";
 import { mark, raw, Stored, StoredText } from "../stored";
@@ -13,10 +12,45 @@ import { formatted, words } from "../words";
 import type { Document } from "./documents";
 import { Matches, type Match } from "./matches";
 import { Pairs } from "./metadata";
+import { parsedObject } from "./where";
 
 const NEAREST = 8;
 /** Longer texts are cut in the panel. */
 const SHOWN_CHARACTERS = 2_000_000;
+
+interface BesideProperties {
+  collection: Stored;
+  /** The id of a list, which gets the focus when the panel is closed. */
+  list?: string;
+  kind?: string;
+  deleted: () => void;
+  children?: Child;
+}
+
+/** A list, and beside it the document that the address names. */
+export function WithDocument({ collection, list = "", kind = "list", deleted, children }: BesideProperties) {
+  const id = route.value.query.get("id");
+  function close(): void {
+    amend({ id: undefined });
+    document.getElementById(list)?.focus();
+  }
+  return (
+    <div class="with-panel">
+      <div class={kind}>{children}</div>
+      {id !== null && (
+        <DocumentPanel
+          collection={collection}
+          id={mark(id)}
+          close={close}
+          deleted={() => {
+            close();
+            deleted();
+          }}
+        />
+      )}
+    </div>
+  );
+}
 
 interface Properties {
   collection: Stored;
@@ -25,7 +59,7 @@ interface Properties {
   deleted: () => void;
 }
 
-export function DocumentPanel({ collection, id, close, deleted }: Properties) {
+function DocumentPanel({ collection, id, close, deleted }: Properties) {
   const panel = useRef<HTMLElement>(null);
   const found = useResource(raw(id), async (signal) => ({ document: await readDocument(collection, id, signal) }));
   const [asks, setAsks] = useState<"" | "edit" | "delete">("");
@@ -210,34 +244,9 @@ export function MetadataForm({
   close: () => void;
 }) {
   const [text, setText] = useState(JSON.stringify(metadata, null, 2));
-  const [error, setError] = useState("");
-  const [failure, setFailure] = useState<Failure>();
-  const [isSaving, setSaving] = useState(false);
-  async function submit(event: Event): Promise<void> {
-    event.preventDefault();
-    setFailure(undefined);
-    setError("");
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch (problem) {
-      setError(words.notJson(problem instanceof Error ? problem.message : ""));
-      return;
-    }
-    if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      setError(words.notMetadata);
-      return;
-    }
-    setSaving(true);
-    try {
-      await save(value);
-    } catch (problem) {
-      setFailure(problem as Failure);
-    }
-    setSaving(false);
-  }
+  const attempts = useAttempts();
   return (
-    <form class="stack tight" onSubmit={(event) => void submit(event)}>
+    <form class="stack tight" onSubmit={(event) => void attempts.run(async () => save(parsedObject(text, words.notMetadata)), event)}>
       <textarea
         aria-label={words.metadata}
         spellcheck={false}
@@ -246,12 +255,7 @@ export function MetadataForm({
         onInput={(event) => setText(event.currentTarget.value)}
       />
       <p class="fine">{hint}</p>
-      {error && (
-        <p class="message" role="alert">
-          <Stored value={mark(error)} />
-        </p>
-      )}
-      <FormEnd action={words.save} isDisabled={isSaving} failure={failure} close={close} />
+      <FormEnd action={words.save} of={attempts} close={close} />
     </form>
   );
 }

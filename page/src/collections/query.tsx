@@ -2,148 +2,111 @@
 import { useState } from "preact/hooks";
 import { Fragment, h, type Child } from "../jsx";
 import { gateway, store, type Reply } from "../api";
-import { asFailure, Failure } from "../failure";
-import { Bones, Empty, FilterText, Problem, Timing } from "../parts";
+import { Failure } from "../failure";
+import { Bones, Empty, FilterText, Timing, useAttempts } from "../parts";
 import { useResource } from "../resource";
-import { amend, route } from "../route";
+import { amend } from "../route";
 import type { components } from "../schema/store";
 import { gatewayRole } from "../session";
-import { mark, raw, Stored } from "../stored";
+import { mark, raw } from "../stored";
 import { words } from "../words";
 import type { Collection } from "./list";
 import { Matches } from "./matches";
-import { DocumentPanel, readDocument } from "./panel";
+import { readDocument, WithDocument } from "./panel";
 import { parsedWhere } from "./where";
 
 type Mode = "text" | "document" | "vector";
 type Results = Reply<components["schemas"]["QueryResults"]>;
-type State = { is: "idle" } | { is: "running" } | { is: "done"; results: Results } | { is: "failed"; failure: Failure };
 
 export function Query({ collection }: { collection: Collection }) {
-  const opened = route.value.query.get("id") ?? undefined;
-  const model = useResource("model", async (signal) => {
-    if (gatewayRole.value === undefined) return undefined;
-    return (await gateway("get", "/health", { signal })).value.model;
-  });
-  const embeds = whetherEmbeds(collection, model.data);
+  const { embeds, isLoading } = useEmbedder(collection);
   const [mode, setMode] = useState<Mode>();
   const chosen = mode ?? (embeds ? "text" : "document");
   const [text, setText] = useState("");
   const [where, setWhere] = useState("");
   const [topK, setTopK] = useState("10");
-  const [error, setError] = useState("");
-  const [state, setState] = useState<State>({ is: "idle" });
+  const [results, setResults] = useState<Results>();
+  const { isRunning, problem, run } = useAttempts();
 
-  async function search(event: Event): Promise<void> {
-    event.preventDefault();
-    setError("");
-    let filter;
-    try {
-      filter = parsedWhere(where);
-    } catch (problem) {
-      setError(problem instanceof Error ? problem.message : "");
-      return;
-    }
-    setState({ is: "running" });
-    try {
-      const embedding = await embeddingOf(chosen, text, collection);
-      const results = await store("post", "/collections/{collection_name}/query", {
+  async function search(): Promise<void> {
+    setResults(undefined);
+    const filter = parsedWhere(where);
+    setResults(
+      await store("post", "/collections/{collection_name}/query", {
         path: { collection_name: collection.name },
         body: {
-          query_embedding: embedding,
+          query_embedding: await embeddingOf(chosen, text, collection),
           top_k: Number(topK),
           ...(filter && { where: filter }),
         } as unknown as components["schemas"]["QueryRequest"],
-      });
-      setState({ is: "done", results });
-    } catch (problem) {
-      setState({ is: "failed", failure: asFailure(problem) });
-    }
+      }),
+    );
   }
 
   return (
-    <div class="with-panel">
-      <div class="list scroll">
-        <form class="stack box" onSubmit={(event) => void search(event)}>
-          <fieldset class="row">
-            <legend class="fine">{words.query}</legend>
-            {(["text", "document", "vector"] as const).map((each) => (
-              <label key={each} class="row">
-                <input
-                  type="radio"
-                  name="mode"
-                  value={each}
-                  checked={chosen === each}
-                  disabled={each === "text" && !embeds}
-                  onChange={() => setMode(each)}
-                />
-                {{ text: words.byText, document: words.byDocument, vector: words.byVector }[each]}
-              </label>
-            ))}
-          </fieldset>
-          {!embeds && !model.isLoading && (
-            <p class="fine">{gatewayRole.value === undefined ? words.noEmbedder : words.modelDiffers}</p>
-          )}
-          <label class="field">
-            <span>{{ text: words.queryText, document: words.queryDocument, vector: words.vectorOf }[chosen]}</span>
-            {chosen === "document" ? (
-              <input value={text} autocomplete="off" onInput={(event) => setText(event.currentTarget.value)} />
-            ) : (
-              <textarea value={text} spellcheck={false} onInput={(event) => setText(event.currentTarget.value)} />
-            )}
-          </label>
-          <div class="form-row">
-            <label class="field">
-              <span>{words.number}</span>
+    <WithDocument collection={collection.name} kind="list scroll" deleted={() => setResults(undefined)}>
+      <form class="stack box" onSubmit={(event) => void run(search, event)}>
+        <fieldset class="row">
+          <legend class="fine">{words.query}</legend>
+          {(["text", "document", "vector"] as const).map((each) => (
+            <label key={each} class="row">
               <input
-                type="number"
-                min={1}
-                max={1000}
-                value={topK}
-                onInput={(event) => setTopK(event.currentTarget.value)}
+                type="radio"
+                name="mode"
+                value={each}
+                checked={chosen === each}
+                disabled={each === "text" && !embeds}
+                onChange={() => setMode(each)}
               />
+              {{ text: words.byText, document: words.byDocument, vector: words.byVector }[each]}
             </label>
-            <button type="submit" class="primary" disabled={!text.trim() || state.is === "running"}>
-              {words.run}
-            </button>
-          </div>
-          <details>
-            <summary>{words.filterJson}</summary>
-            <FilterText value={where} onText={setWhere} />
-          </details>
-          {error && (
-            <p class="message" role="alert">
-              <Stored value={mark(error)} />
-            </p>
+          ))}
+        </fieldset>
+        {!embeds && !isLoading && (
+          <p class="fine">{gatewayRole.value === undefined ? words.noEmbedder : words.modelDiffers}</p>
+        )}
+        <label class="field">
+          <span>{{ text: words.queryText, document: words.queryDocument, vector: words.vectorOf }[chosen]}</span>
+          {chosen === "document" ? (
+            <input value={text} autocomplete="off" onInput={(event) => setText(event.currentTarget.value)} />
+          ) : (
+            <textarea value={text} spellcheck={false} onInput={(event) => setText(event.currentTarget.value)} />
           )}
-        </form>
-        {resultsOf(state, collection)}
-      </div>
-      {opened !== undefined && (
-        <DocumentPanel
-          collection={collection.name}
-          id={mark(opened)}
-          close={() => amend({ id: undefined })}
-          deleted={() => {
-            amend({ id: undefined });
-            setState({ is: "idle" });
-          }}
-        />
-      )}
-    </div>
+        </label>
+        <div class="form-row">
+          <label class="field">
+            <span>{words.number}</span>
+            <input
+              type="number"
+              min={1}
+              max={1000}
+              value={topK}
+              onInput={(event) => setTopK(event.currentTarget.value)}
+            />
+          </label>
+          <button type="submit" class="primary" disabled={!text.trim() || isRunning}>
+            {words.run}
+          </button>
+        </div>
+        <details>
+          <summary>{words.filterJson}</summary>
+          <FilterText value={where} onText={setWhere} />
+        </details>
+      </form>
+      {isRunning && <Bones />}
+      {problem}
+      {results && <Outcome of={results} collection={collection} />}
+    </WithDocument>
   );
 }
 
-function resultsOf(state: State, collection: Collection): Child {
-  if (state.is === "idle") return null;
-  if (state.is === "running") return <Bones />;
-  if (state.is === "failed") return <Problem failure={state.failure} />;
-  const { results } = state.results.value;
+function Outcome({ of: { value, timing }, collection }: { of: Results; collection: Collection }) {
+  const { results } = value;
   return (
     <section class="stack tight" aria-label={words.results}>
       <div class="spread">
         <h2>{words.resultsLabel(results.length)}</h2>
-        <Timing of={state.results.timing} />
+        <Timing of={timing} />
       </div>
       {results.length === 0 ? (
         <Empty of={words.noResults} />
@@ -163,13 +126,18 @@ function resultsOf(state: State, collection: Collection): Child {
   );
 }
 
-/** Whether the gateway's model made the vectors of a collection. */
-function whetherEmbeds(collection: Collection, model: Stored | undefined): boolean {
+/** Whether the gateway's model made the vectors of a collection, so that it embeds texts for it. */
+export function useEmbedder(collection: Collection): { embeds: boolean; isLoading: boolean } {
+  const { data: model, isLoading } = useResource("model", async (signal) => {
+    if (gatewayRole.value === undefined) return undefined;
+    return (await gateway("get", "/health", { signal })).value.model;
+  });
   const own = collection.metadata["embedding_model"];
-  return model !== undefined && own !== undefined && (own as unknown as string) === raw(model);
+  return { embeds: model !== undefined && own !== undefined && (own as unknown as string) === raw(model), isLoading };
 }
 
-async function embeddingOf(mode: Mode, text: string, collection: Collection): Promise<unknown> {
+/** The embedding of a text, of a document of the collection, or of a vector as JSON. */
+export async function embeddingOf(mode: Mode, text: string, collection: Collection): Promise<unknown> {
   if (mode === "text") {
     const { value } = await gateway("post", "/embed", { body: { inputs: [text], normalize: true, kind: "query" } });
     return value.vectors[0];
@@ -180,7 +148,7 @@ async function embeddingOf(mode: Mode, text: string, collection: Collection): Pr
     return found.embedding;
   }
   const numbers = listOf(text);
-  if (!numbers) throw new Failure(mark(words.notVector), mark<string>(""), 400);
+  if (!numbers) throw new Failure(mark(words.notVector), undefined, 400);
   return numbers;
 }
 

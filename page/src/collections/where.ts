@@ -1,4 +1,6 @@
 /** Filters: a list of conditions, and the same filter as the `where` of the contract. */
+import { Failure } from "../failure";
+import { mark } from "../stored";
 import { words } from "../words";
 
 export type Operator = keyof typeof words.operators;
@@ -11,6 +13,17 @@ export interface Condition {
 }
 
 export type Where = Record<string, unknown>;
+
+/** The filter in an address. */
+export function filterIn(query: URLSearchParams): { where: Where | undefined; contains: string } {
+  let where: Where | undefined;
+  try {
+    where = JSON.parse(query.get("where") ?? "null") as Where | undefined;
+  } catch {
+    where = undefined;
+  }
+  return { where: where ?? undefined, contains: query.get("text") ?? "" };
+}
 
 /** The filter of conditions that must all hold. */
 export function whereOf(conditions: Condition[]): Where | undefined {
@@ -67,17 +80,22 @@ export function takesList(operator: Operator): boolean {
   return operator === "$in" || operator === "$nin";
 }
 
-/** The filter of a text that should be JSON. Throws a sentence for the reader. */
+/** The filter of a text that should be JSON. Throws a `Failure` for the reader. */
 export function parsedWhere(text: string): Where | undefined {
-  if (!text.trim()) return undefined;
+  const value = text.trim() ? parsedObject(text, words.notObject) : {};
+  return Object.keys(value).length ? value : undefined;
+}
+
+/** The object of a text that should be JSON; `otherwise` says that it is another value. */
+export function parsedObject(text: string, otherwise: string): Record<string, unknown> {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new Error(words.notJson(error instanceof Error ? error.message : ""));
+    throw new Failure(mark(words.notJson((error as Error).message)));
   }
-  if (!isObject(value)) throw new Error(words.notObject);
-  return Object.keys(value).length ? value : undefined;
+  if (!isObject(value)) throw new Failure(mark(otherwise));
+  return value;
 }
 
 function isScalar(value: unknown): value is Scalar {

@@ -1,9 +1,7 @@
 /** The area Compare: one question to two bases or assistants, with the fate of each passage. */
-import { useState } from "preact/hooks";
 import { h } from "../jsx";
-import { Empty, Loaded } from "../parts";
+import { Empty, Loaded, useAttempts } from "../parts";
 import { useResource } from "../resource";
-import { mark, Stored } from "../stored";
 import { words } from "../words";
 import { Outcome } from "./outcome";
 import { SideForm } from "./side_form";
@@ -29,17 +27,10 @@ export default function Compare() {
 
 function Sides({ of }: { of: Listed }) {
   const { question, sent } = comparison.value;
-  const [error, setError] = useState("");
+  const { problem, run } = useAttempts();
   const targets = { a: targetOf("a", of), b: targetOf("b", of) };
   function compare(event: Event): void {
-    event.preventDefault();
-    if (!question.trim()) return;
-    try {
-      send(targets);
-      setError("");
-    } catch (problem) {
-      setError(problem instanceof Error ? problem.message : "");
-    }
+    void run(async () => question.trim() && send(targets), event);
   }
   return (
     <div class="stack">
@@ -61,11 +52,7 @@ function Sides({ of }: { of: Listed }) {
             <SideForm key={name} name={name} target={targets[name]} listed={of} />
           ))}
         </div>
-        {error && (
-          <p class="message" role="alert">
-            <Stored value={mark(error)} />
-          </p>
-        )}
+        {problem}
         <p class="row">
           <button type="submit" class="primary" disabled={!question.trim()}>
             {say.compare}

@@ -1,8 +1,6 @@
 /** The form of a side: its target, and other values than the stored ones. */
-import { useState } from "preact/hooks";
 import { h } from "../jsx";
-import { asFailure, type Failure } from "../failure";
-import { FilterText, Problem, RoleButton } from "../parts";
+import { FilterText, RoleButton, useAttempts } from "../parts";
 import { amend } from "../route";
 import { gatewayRole } from "../session";
 import { plain } from "../stored";
@@ -81,20 +79,13 @@ function BaseFields({ name }: { name: Name }) {
 
 function AssistantField({ name, id }: { name: Name; id: string }) {
   const { assistant } = comparison.value.fields[name];
-  const [failure, setFailure] = useState<Failure>();
-  async function edit(): Promise<void> {
-    try {
-      setFields(name, { assistant: await readAssistant(id) });
-      setFailure(undefined);
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
-  }
+  const { problem, run } = useAttempts();
+  const edit = async (): Promise<void> => setFields(name, { assistant: await readAssistant(id) });
   if (!assistant) {
     return (
       <div class="stack tight">
-        <RoleButton role={gatewayRole.value} needs="admin" label={say.edit} onClick={() => void edit()} />
-        {failure && <Problem failure={failure} />}
+        <RoleButton role={gatewayRole.value} needs="admin" label={say.edit} onClick={() => void run(edit)} />
+        {problem}
       </div>
     );
   }

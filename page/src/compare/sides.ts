@@ -1,7 +1,7 @@
 /** The two sides of a comparison: their targets, their parameters, and the requests that they make. */
 import { gateway } from "../api";
 import { listBases, listNamed, type Named } from "../bases/calls";
-import { parsedWhere } from "../collections/where";
+import { parsedObject, parsedWhere } from "../collections/where";
 import { route } from "../route";
 import type { components } from "../schema/gateway";
 import { whenSignedOut } from "../session";
@@ -64,8 +64,8 @@ export function send(targets: Record<Name, Target>): void {
 
 function bodyOf(question: string, target: Target, { maxResults, minScore, where, assistant }: Fields): object {
   if (target.is === "plain") return { question };
-  if (target.is === "assistant") return { question, assistant: assistant ? parsedAssistant(assistant) : raw(target.name) };
-  const filter = where.trim() ? parsedWhere(where) : undefined;
+  if (target.is === "assistant") return { question, assistant: assistant ? parsedObject(assistant, say.notObject) : raw(target.name) };
+  const filter = parsedWhere(where);
   return {
     question,
     base: target.id,
@@ -73,12 +73,6 @@ function bodyOf(question: string, target: Target, { maxResults, minScore, where,
     ...(minScore && { minScore: Number(minScore) }),
     ...(filter && { where: filter }),
   };
-}
-
-function parsedAssistant(text: string): object {
-  const value = JSON.parse(text) as unknown;
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(say.notObject);
-  return value;
 }
 
 /** The retrieval of a side. */

@@ -3,8 +3,8 @@ import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
 import { word, type Named } from "../bases/calls";
-import { asFailure, type Failure } from "../failure";
-import { Confirm, Problem, RoleButton, WithCode } from "../parts";
+import { Failure } from "../failure";
+import { Confirm, RoleButton, useAttempts, WithCode } from "../parts";
 import { go, link } from "../route";
 import { gatewayRole, includes } from "../session";
 import { mark, oneLine, plain, raw, Stored } from "../stored";
@@ -35,41 +35,33 @@ interface Properties {
 
 export function Editor({ id, version, initial, draft, bases, isChanged, set, forget, changed }: Properties) {
   const [opened, setOpened] = useState<number>();
-  const [failure, setFailure] = useState<Failure>();
-  const [isRunning, setRunning] = useState(false);
+  const { isRunning, problem, run } = useAttempts();
+  const imports = useAttempts();
   const [asks, setAsks] = useState(false);
   const may = includes(gatewayRole.value, "admin");
   const questions = questionsOf(draft);
   const put = (next: SetQuestion[]): void => set({ ...draft, questions: next });
-  async function save(event: Event): Promise<void> {
-    event.preventDefault();
-    setRunning(true);
-    setFailure(undefined);
+  async function save(): Promise<void> {
     try {
       const written = await writeSet(id, version, draft);
       forget();
       if (id) changed();
       else go(link(["questions", written]));
     } catch (error) {
-      const found = asFailure(error);
-      setFailure(found);
       // The question that the service names is shown.
-      const at = FAULT.exec(raw(found.detail))?.[1];
+      const at = error instanceof Failure && FAULT.exec(raw(error.detail))?.[1];
       if (at) setOpened(Number(at));
+      throw error;
     }
-    setRunning(false);
   }
   async function load(input: HTMLInputElement): Promise<void> {
-    setFailure(undefined);
-    try {
+    await imports.run(async () => {
       for (const file of input.files ?? []) put(merged(questions, await readQuestions(file)));
-    } catch (error) {
-      setFailure(error as Failure);
-    }
+    });
     input.value = "";
   }
   return (
-    <form class="stack" onSubmit={(event) => void save(event)}>
+    <form class="stack" onSubmit={(event) => void run(save, event)}>
       <fieldset class="stack" disabled={!may || isRunning}>
         <div class="form-fields">
           <label class="field">
@@ -133,7 +125,8 @@ export function Editor({ id, version, initial, draft, bases, isChanged, set, for
       <p class="fine">
         <WithCode of={say.importHint} />
       </p>
-      {failure && <Problem failure={failure} />}
+      {problem}
+      {imports.problem}
       <p class="row">
         <button type="submit" class="primary" disabled={!may || isRunning || !isChanged}>
           {say.saveAs(version + 1)}

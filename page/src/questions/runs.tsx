@@ -3,8 +3,7 @@ import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { gateway } from "../api";
 import { momentOf, word } from "../bases/calls";
-import { asFailure, type Failure } from "../failure";
-import { Empty, Loaded, Problem, RoleButton, Table } from "../parts";
+import { Empty, Loaded, RoleButton, Table, useAttempts } from "../parts";
 import { usePolling, useResource } from "../resource";
 import { link } from "../route";
 import type { components } from "../schema/gateway";
@@ -28,26 +27,23 @@ interface Properties {
 }
 
 export function Runs({ id, run, isChanged }: Properties) {
-  const [failure, setFailure] = useState<Failure>();
+  const attempts = useAttempts();
   const [k, setK] = useState(10);
   const runs = useResource("runs", async (signal) => (await gateway("get", "/ragstore/questions/{id}/runs", { path: { id }, query: { limit: KEPT }, signal })).value.runs);
   const { data = [], reload } = runs;
   const isRunning = data.some((each) => each.status === "running");
   usePolling(isRunning, reload);
-  async function start(): Promise<void> {
-    setFailure(undefined);
-    try {
-      await gateway("post", "/ragstore/questions/{id}/runs", { path: { id } });
-    } catch (error) {
-      setFailure(asFailure(error));
-    }
+  async function change(call: () => Promise<unknown>): Promise<void> {
+    await attempts.run(call);
     reload();
   }
+  const start = (): void => void change(() => gateway("post", "/ragstore/questions/{id}/runs", { path: { id } }));
+  const cancel = ({ runId }: Run): void => void change(() => gateway("delete", "/ragstore/questions/{id}/runs/{run_id}", { path: { id, run_id: runId } }));
   return (
     <div class="stack">
       <p class="fine">{say.runHint}</p>
       <div class="form-row">
-        <RoleButton role={gatewayRole.value} needs="writer" kind="primary" label={say.run} onClick={() => void start()} />
+        <RoleButton role={gatewayRole.value} needs="writer" kind="primary" label={say.run} onClick={start} />
         <label class="row">
           {say.cutoff}
           <select value={k} onChange={(event) => setK(Number(event.currentTarget.value))}>
@@ -60,8 +56,8 @@ export function Runs({ id, run, isChanged }: Properties) {
         </label>
       </div>
       {isChanged && <p class="fine">{say.unsaved}</p>}
-      {failure && <Problem failure={failure} />}
-      <Loaded of={runs} draw={(all) => (all.length === 0 ? <Empty of={[say.noRuns, ""]} /> : <Figures id={id} of={all} k={k} current={run} />)} />
+      {attempts.problem}
+      <Loaded of={runs} draw={(all) => (all.length === 0 ? <Empty of={[say.noRuns, ""]} /> : <Figures id={id} of={all} k={k} current={run} cancel={cancel} />)} />
       {run !== undefined && <Outcomes key={run} id={id} run={run} state={data.find((each) => raw(each.runId) === run)?.status} />}
     </div>
   );
@@ -69,7 +65,7 @@ export function Runs({ id, run, isChanged }: Properties) {
 
 const NUMBERS = [say.setVersion, say.baseVersion, words.questions, say.mrr, say.recall, say.ndcg, say.won, say.lost];
 
-function Figures({ id, of, k, current }: { id: string; of: Run[]; k: number; current: string | undefined }) {
+function Figures({ id, of, k, current, cancel }: { id: string; of: Run[]; k: number; current: string | undefined; cancel: (run: Run) => void }) {
   return (
     <Table label={say.runs} titles={[say.started, say.state, ...NUMBERS]} numbers={NUMBERS}>
       {of.map((run) => {
@@ -84,6 +80,7 @@ function Figures({ id, of, k, current }: { id: string; of: Run[]; k: number; cur
             </th>
             <td>
               <span class={STATES[run.status]}>{run.status}</span> <Stored value={word(raw(run.reason).replaceAll("_", " "))} />
+              {run.status === "running" && <Progress of={run} cancel={() => cancel(run)} />}
             </td>
             {[run.setVersion, run.baseVersion, run.questions].map((each, index) => (
               <td key={index} class="n">
@@ -107,7 +104,17 @@ function Figures({ id, of, k, current }: { id: string; of: Run[]; k: number; cur
   );
 }
 
-const STATES: Record<Run["status"], string> = { completed: "state-ok", failed: "state-bad", interrupted: "state-bad", running: "" };
+const STATES: Record<Run["status"], string> = { completed: "state-ok", failed: "state-bad", cancelled: "", interrupted: "state-bad", running: "" };
+
+function Progress({ of: { searched, questions }, cancel }: { of: Run; cancel: () => void }) {
+  return (
+    <span class="row">
+      <progress max={questions} value={searched} aria-label={say.progress} />
+      <span class="fine">{say.searched(searched, questions)}</span>
+      <RoleButton role={gatewayRole.value} needs="writer" label={say.cancelRun} onClick={cancel} />
+    </span>
+  );
+}
 
 /** MRR, recall and nDCG. */
 function figuresOf(run: Run | undefined, k: number): number[] {

@@ -41,6 +41,9 @@ export const say = {
   selectHint: "Select the passage in the text.",
 
   run: "Run",
+  cancelRun: "Cancel run",
+  progress: "Questions that were searched for",
+  searched: (done: number, all: number): string => `${formatted(done)} of ${formatted(all)} questions`,
   unsaved: "A run uses the saved version.",
   noRuns: "The set has not been run.",
   runHint: "A run searches the base for ten passages of each question with expected passages. No model is called.",

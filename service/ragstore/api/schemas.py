@@ -16,6 +16,7 @@ from ragstore.kit.numbers import MAX_WHOLE, whole_number
 from ragstore.kit.schema_marks import schema, whole
 from ragstore.model import collections, rebuilds
 from ragstore.model.collections import Distance
+from ragstore.model.maps import MAX_POINTS
 from ragstore.model.metadata import CollectionMetadata, NewMetadataValue
 from ragstore.model.names import NAME_PATTERN, NAME_RULES
 from ragstore.model.queries import CollectionError, Match
@@ -404,6 +405,25 @@ class MultiQueryResults(Struct, frozen=True, omit_defaults=True):
         list[CollectionError] | UnsetType,
         Meta(description="The collections that failed, in a query with `collections`."),
     ] = UNSET
+
+
+class MapRequest(Struct, frozen=True):
+    """A map of a collection to make."""
+
+    points: Annotated[
+        float,
+        whole(
+            1,
+            MAX_POINTS,
+            "Maximum number of documents on the map. There are fewer if the collection has fewer, or if their "
+            "embeddings had more than 8,000,000 numbers together.",
+        ),
+    ] = 2000
+    where: WhereField = UNSET
+    color: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(description="The metadata field whose values the map has for each document."),
+    ] = None
 
 
 # -- service ----------------------------------------------------------------------------------

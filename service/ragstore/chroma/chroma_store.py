@@ -32,6 +32,7 @@ from ragstore.chroma.collection_cache import CollectionCache
 from ragstore.chroma.counting import count_each
 from ragstore.chroma.errors import StaleCollectionId
 from ragstore.chroma.first_write import LOCK_PREFIX, first_write
+from ragstore.chroma.mapping import make_map
 from ragstore.chroma.merging import ids_of, merge
 from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
@@ -81,6 +82,7 @@ from ragstore.model.collections import (
     StoreStatus,
 )
 from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmbeddings, Write
+from ragstore.model.maps import CollectionMap, MapParameters
 from ragstore.model.metadata import (
     MAX_COLLECTION_KEYS,
     CollectionMetadata,
@@ -312,6 +314,10 @@ class ChromaStore:
             return None if found is None else CollectionMatches(collection, found.matches, found.compared)
 
         return await self._cache.with_collection(name, query)
+
+    async def map_collection(self, name: str, parameters: MapParameters) -> CollectionMap:
+        """Make a map of a sample of the documents."""
+        return await self._cache.with_collection(name, lambda found: make_map(self.backend, found, parameters))
 
     # -- implementation -----------------------------------------------------------------------
 

@@ -244,6 +244,13 @@ class RateLimited(ServiceError):
         self.retry_after = seconds
 
 
+class CallerGone(ServiceError):
+    """The caller disconnected before its response began. Nobody reads this; the access log and the metrics show it."""
+
+    status = 499
+    title = "Caller disconnected"
+
+
 class Overloaded(ServiceError):
     """The service is at its limit of concurrent work."""
 

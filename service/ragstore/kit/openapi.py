@@ -164,7 +164,9 @@ def without_marks(schema: Any) -> Any:
         return schema
     if COMPONENT in schema:
         component = ref(schema[COMPONENT])
-        return {"anyOf": [component, {"type": "null"}]} if schema[OPTIONAL] else component
+        if schema[OPTIONAL]:
+            return {"anyOf": [component, {"type": "null"}]}
+        return component | {name: schema[name] for name in ("title", "description", "default") if name in schema}
     if EXACTLY in schema:
         return schema[EXACTLY] | ({"default": schema["default"]} if "default" in schema else {})
     return {key: without_marks(value) for key, value in schema.items()}

@@ -14,6 +14,9 @@ T = TypeVar("T")
 SLICE_SECONDS: Final = 0.005
 """Length of a slice, after which the computation waits for the event loop. One step may make it longer."""
 
+THREAD_SLICE_SECONDS: Final = 0.05
+"""Length of a slice in a thread, after which a computation can be cancelled. One step may make it longer."""
+
 REST_SECONDS: Final = 0.002
 """Pause after a step that is longer than a slice. A request that waited is read, processed and sent in several turns of
 the event loop. With `sleep(0)` the next long step would begin between them, so that such a request waited for two."""
@@ -62,6 +65,39 @@ class TimeSlices:
                     result: T = stop.value
                     return result
                 await (rest() if now > ends + SLICE_SECONDS else asyncio.sleep(0))
+
+
+async def run_in_thread(steps: Generator[None, None, T]) -> T:
+    """Run a computation in a thread, in slices. A caller that is cancelled waits for the slice in progress only.
+
+    Args:
+        steps: the computation. It yields where it can be interrupted, and leaves Python's lock to others most of the
+            time, as numpy does.
+
+    Returns:
+        Its result.
+    """
+    while True:
+        slice_ = asyncio.ensure_future(asyncio.to_thread(_advance, steps))
+        try:
+            ended = await asyncio.shield(slice_)
+        except asyncio.CancelledError:
+            # Until then, it holds memory that the caller would give back.
+            await asyncio.wait([slice_])
+            raise
+        if ended is not None:
+            return ended[0]
+
+
+def _advance(steps: Generator[None, None, T]) -> tuple[T] | None:
+    """Continue a computation for a slice. Its result in a tuple; None if it has not ended."""
+    ends = time.perf_counter() + THREAD_SLICE_SECONDS
+    try:
+        while time.perf_counter() < ends:
+            next(steps)
+    except StopIteration as stop:
+        return (stop.value,)
+    return None
 
 
 def run_whole(steps: Generator[None, None, T]) -> T:

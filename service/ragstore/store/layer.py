@@ -13,6 +13,7 @@ from ragstore.filters.values import Scalar
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import DEFAULT_HNSW, Collection, CollectionCount, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmbeddings, Write
+from ragstore.model.maps import CollectionMap, MapParameters
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
@@ -43,6 +44,7 @@ StoreOperation: TypeAlias = Literal[
     "delete",
     "query",
     "query_exact",
+    "map_collection",
 ]
 """A method of `Store` that calls Chroma."""
 
@@ -190,3 +192,7 @@ class StoreLayer:
         return await self._intercept(
             "query_exact", name, lambda: self._inner.query_exact(name, queries, max_matches, ids)
         )
+
+    async def map_collection(self, name: str, parameters: MapParameters) -> CollectionMap:
+        """Make a map of a sample of the documents."""
+        return await self._intercept("map_collection", name, lambda: self._inner.map_collection(name, parameters))

@@ -1,8 +1,8 @@
 """`ListingCacheStore`: a store that caches which documents matched a filter, for the next page and its total.
 
 Chroma cannot count the matches of a filter. Their ids are read, which takes 435 ms for 200,000 documents, again for
-each page. Here the ids are kept with the write generation of their collection: a number that each write, deletion or
-other change through this store increments. A list that was read beside a change is not kept.
+each page. Here the ids are kept with the generation of their collection, which each write, deletion or other change
+through this store increments. A list that was read beside a change is not kept.
 
 Without a filter, Chroma sorts the whole collection for a page by offset: of 200,000 documents in 19 ms for the first
 page and 75 ms for the last one (1.5.9). A page by ids takes 4 ms. So the ids of later pages are read and kept in
@@ -20,9 +20,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from ragstore.model.documents import EVERYTHING, Selection
+from ragstore.store.generations import WRITES, Generation, Generations, is_change
 from ragstore.store.layer import StoreLayer, StoreOperation
 from ragstore.store.protocol import Store
 
@@ -41,54 +42,10 @@ BLOCK: Final = 10_000
 MAX_AGE_SECONDS: Final = 30.0
 """How long a list is used whose collection other clients of a Chroma server may have changed."""
 
-UNCERTAIN_SECONDS: Final = 300.0
-"""How long nothing is cached of a collection after a change that failed: it may still be applied."""
-
-MAX_COLLECTIONS: Final = 10_000
-"""Maximum number of collections whose generation is kept. Beyond it, everything is dropped."""
-
-READS: Final[frozenset[StoreOperation]] = frozenset(
-    {
-        "status",
-        "get_collection",
-        "list_collections",
-        "count_collections",
-        "count_each",
-        "max_batch_size",
-        "start_rebuild",
-        "get_rebuild",
-        "get",
-        "get_ids",
-        "get_embeddings",
-        "get_metadata_values",
-        "count",
-        "query",
-        "query_exact",
-    }
-)
-"""Operations that change no list; a rebuild leaves the documents and their order as they are. All others begin a new
-generation."""
-
-WRITES: Final[frozenset[StoreOperation]] = frozenset({"write", "update_documents"})
-"""Changes after which all documents are listed in the same order as before, and new ones after them."""
-
-
 _WHOLE: Final = -1
 
 _Key: TypeAlias = tuple[str, bytes, int]
 """A collection's name, a condition's key, and the number of a block; `_WHOLE` for a list that is read as a whole."""
-
-
-class _Generation(NamedTuple):
-    """The state of a collection. If it is equal at two times, nothing was changed in between.
-
-    Attributes:
-        change: number of the latest change.
-        removal: number of the latest change that was no write.
-    """
-
-    change: int
-    removal: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +66,7 @@ class _List:
     first: int
     is_end: bool
     is_block: bool
-    generation: _Generation
+    generation: Generation
     total: int | None
     read_at: float
 
@@ -136,10 +93,7 @@ class ListingCacheStore(StoreLayer):
         super().__init__(inner)
         self._is_exclusive = is_exclusive
         self._clock = clock
-        self._latest = 0
-        self._oldest = _Generation(0, 0)
-        self._generations: dict[str, _Generation] = {}
-        self._uncertain: dict[str, float] = {}
+        self._generations = Generations(clock)
         self._lists: OrderedDict[_Key, _List] = OrderedDict()
 
     @property
@@ -148,18 +102,15 @@ class ListingCacheStore(StoreLayer):
         return sum(len(found.ids) for found in self._lists.values())
 
     async def _intercept(self, operation: StoreOperation, name: str | None, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call. A change begins a new generation before and after it: reads beside it may see either state."""
-        if operation in READS or name is None:
+        """Make a call. After a change, lists that are out of date take no memory."""
+        if name is None or not is_change(operation):
             return await call()
-        is_write = operation in WRITES
-        self._begin_generation(name, is_write=is_write)
         try:
-            return await call()
-        except BaseException:
-            self._uncertain[name] = self._clock() + UNCERTAIN_SECONDS
-            raise
+            return await self._generations.follow(operation, name, call)
         finally:
-            self._begin_generation(name, is_write=is_write)
+            is_write = operation in WRITES
+            for key in [key for key, of in self._lists.items() if key[0] == name and not (is_write and of.is_block)]:
+                del self._lists[key]
 
     async def count(self, name: str, selection: Selection = EVERYTHING) -> int:
         """The exact number of selected documents."""
@@ -226,7 +177,7 @@ class ListingCacheStore(StoreLayer):
         """
         name, _, number = key
         is_block = number != _WHOLE
-        generation, began = self._generation(name), self._clock()
+        generation, began = self._generations.of(name), self._clock()
         # Counted first: of a document that is written before the ids are read, the later count is another one.
         total = None if is_block or self._is_exclusive else await self._inner.count(name)
         first, limit = (number * BLOCK, BLOCK) if is_block else self._range(key, offset, wanted)
@@ -236,7 +187,7 @@ class ListingCacheStore(StoreLayer):
             ids = await self._inner.get_ids(name, selection, limit=limit, offset=first)
         is_end = limit is None or len(ids) < limit
         found = _List(ids, first, is_end, is_block, generation, total, began)
-        if self._is_unchanged(name, found, is_inside=True) and self._uncertain.get(name, 0.0) <= self._clock():
+        if self._is_unchanged(name, found, is_inside=True) and self._generations.is_certain(name):
             self._put(key, found, offset)
         return found
 
@@ -264,7 +215,7 @@ class ListingCacheStore(StoreLayer):
 
     def _is_unchanged(self, name: str, known: _List, *, is_inside: bool) -> bool:
         """Whether this store has not changed the list; of a block, what is inside of it."""
-        generation = self._generation(name)
+        generation = self._generations.of(name)
         if is_inside and known.is_block:
             return known.generation.removal == generation.removal
         return known.generation == generation
@@ -280,19 +231,3 @@ class ListingCacheStore(StoreLayer):
         while size > MAX_IDS:
             _, dropped = self._lists.popitem(last=False)
             size -= len(dropped.ids)
-
-    def _generation(self, name: str) -> _Generation:
-        return self._generations.get(name, self._oldest)
-
-    def _begin_generation(self, name: str, *, is_write: bool) -> None:
-        self._latest += 1
-        if len(self._generations) >= MAX_COLLECTIONS:
-            self._generations.clear()
-            self._lists.clear()
-            self._oldest = _Generation(self._latest, self._latest)
-        removal = self._generation(name).removal if is_write else self._latest
-        self._generations[name] = _Generation(self._latest, removal)
-        now = self._clock()
-        self._uncertain = {other: until for other, until in self._uncertain.items() if until > now}
-        for key in [key for key, found in self._lists.items() if key[0] == name and not (is_write and found.is_block)]:
-            del self._lists[key]

@@ -31,6 +31,7 @@ MEASURED_OPERATIONS: Final[Mapping[StoreOperation, str]] = {
     "get_ids": "get_ids",
     "get_metadata_values": "get_metadatas",
     "count": "count",
+    "map_collection": "map",
 }
 """Operations of the store that are measured, those on documents, with their label value, which is public."""
 

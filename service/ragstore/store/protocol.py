@@ -14,6 +14,7 @@ from ragstore.filters.values import Scalar
 from ragstore.kit.errors import ServiceError
 from ragstore.model.collections import DEFAULT_HNSW, Collection, CollectionCount, Distance, HnswParameters, StoreStatus
 from ragstore.model.documents import EVERYTHING, Documents, Selection, StoredEmbeddings, Write
+from ragstore.model.maps import CollectionMap, MapParameters
 from ragstore.model.metadata import CollectionMetadata
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
@@ -180,4 +181,11 @@ class Store(Protocol):
 
         Raises:
             DimensionMismatch: the collection's embeddings have another dimension.
+        """
+
+    async def map_collection(self, name: str, parameters: MapParameters) -> CollectionMap:
+        """Make a map of a sample of the documents.
+
+        Raises:
+            Overloaded: another map is being made, or there is no room for the embeddings.
         """

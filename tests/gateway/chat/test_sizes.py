@@ -16,10 +16,10 @@ from litestar.types import HTTPReceiveMessage, Message, Scope
 
 from ragstore.kit import byte_budget
 from ragstore.kit.byte_budget import ByteBudget, Share, request_shares
+from ragstore.kit.disconnect import CallerWatch
 from ragstore.kit.errors import Overloaded
 from ragstore.kit.metrics import rejections
 from ragstore.kit.time_slices import TimeSlices
-from ragstore_gateway.api.disconnect import CallerWatch
 from ragstore_gateway.api.names import MAX_NAME_CHARACTERS
 from ragstore_gateway.chat.body import encode_raw, read_head
 from ragstore_gateway.chat.event_stream import EventStream

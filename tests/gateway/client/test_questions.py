@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ragstore_client import Conflict
+from ragstore_client import Conflict, NotFound
 from ragstore_client.gateway import (
     ExpectedPassage,
     GatewayClient,
     KnowledgeBase,
+    QuestionRun,
     QuestionSet,
     SetQuestion,
     Stored,
@@ -34,7 +35,10 @@ def test_a_run_measures_the_questions_of_a_set_and_is_compared_with_the_run_befo
         )
     )
     assert [found.name for found in client.question_sets.iter("lifts") if found.id == created.id] == ["lifts"]
-    first, second = (client.run_question_set(created) for _ in range(2))
+    states: list[QuestionRun] = []
+    first, second = (client.run_question_set(created, progress=states.append) for _ in range(2))
+    assert states[-1] == second
+    assert (second.searched, second.has_ended) == (2, True)
     assert (first.status, first.questions, first.compared_with) == ("completed", 2, "")
     assert first.figures is not None
     assert [(each.k, each.recall) for each in first.figures.cutoffs] == [(k, 0.5) for k in (1, 3, 5, 10)]
@@ -43,6 +47,11 @@ def test_a_run_measures_the_questions_of_a_set_and_is_compared_with_the_run_befo
     listed = list(client.iter_question_runs(created, page_size=1))
     assert [run.run_id for run in listed] == [second.run_id, first.run_id]
     assert client.get_question_run(created, first.run_id) == first
+    with pytest.raises(Conflict) as ended:
+        client.cancel_question_run(created, first.run_id)
+    assert ended.value.code == "question_run_ended"
+    with pytest.raises(NotFound):
+        client.cancel_question_run(created, "absent")
 
 
 def test_a_set_without_expected_passages_is_not_run(client: GatewayClient, base: Stored[KnowledgeBase]) -> None:

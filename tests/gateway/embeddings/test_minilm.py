@@ -1,4 +1,4 @@
-"""`builtin/minilm`, a model of sentences that is installed with the gateway."""
+"""`builtin/minilm`, a model of sentences of the extra `models`."""
 
 from __future__ import annotations
 

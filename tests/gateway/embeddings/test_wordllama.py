@@ -1,4 +1,4 @@
-"""`builtin/wordllama`, a model that is installed with the gateway."""
+"""`builtin/wordllama`, a model of the extra `models`."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import URL
@@ -17,26 +18,38 @@ from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.question_set import ExpectedPassage, QuestionSet, SetQuestion
 from ragstore_gateway.configurations.question_sets import QuestionSets
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import QuestionSetRunning
+from ragstore_gateway.errors import QuestionRunEnded, QuestionRunNotFound, QuestionSetRunning
 from ragstore_gateway.evaluation.evaluations import Evaluations
 from ragstore_gateway.evaluation.runs import COMPLETED, QuestionRuns
 from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
 
-QUESTIONS = [SetQuestion(text="Tea?", passages=[ExpectedPassage(document_name="a.txt")])]
+EXPECTED = [ExpectedPassage(document_name="a.txt")]
+QUESTIONS = [SetQuestion(text="Tea?", passages=EXPECTED)]
 
 
 @dataclass
 class Searches:
-    """Stands for the retriever: the searches wait until they are released."""
+    """Stands for the retriever: the searches for texts with a part wait until they are released.
+
+    Attributes:
+        left: number of searches that were cancelled.
+    """
 
     error: str = ""
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    held_text: str = ""
+    left: int = 0
 
     async def search(self, question: Question, queries: Sequence[BaseQuery], deadline: float) -> list[BaseResult]:
         """The results of searches that find nothing."""
-        await self.released.wait()
+        try:
+            if self.held_text in question.text:
+                await self.released.wait()
+        except asyncio.CancelledError:
+            self.left += 1
+            raise
         return [BaseResult(query, error=self.error) for query in queries]
 
 
@@ -52,10 +65,23 @@ class Gateway:
         retriever = cast("KnowledgeRetriever", self.searches)
         self.evaluations = Evaluations(self.sets, self.bases, self.runs, retriever, 10)
 
-    async def new_set(self) -> str:
-        """The id of a new set with one question."""
-        base = await self.bases.create(KnowledgeBase(name="tea"))
-        return (await self.sets.create(QuestionSet(name="tea", base=base.id, questions=QUESTIONS))).id
+    async def new_set(self, *texts: str) -> str:
+        """The id of a new set, with one question unless others are given."""
+        base = await self.bases.create(KnowledgeBase(name=f"tea-{uuid4().hex}"))
+        questions = [SetQuestion(text=text, passages=EXPECTED) for text in texts] or QUESTIONS
+        return (await self.sets.create(QuestionSet(name="tea", base=base.id, questions=questions))).id
+
+    async def searched(self, set_id: str, count: int) -> None:
+        """Wait until the newest run of a set has written that it has searched for a number of questions."""
+        async with asyncio.timeout(30):
+            while (await self.runs.page(set_id, 0, 1))[0][0].row.searched != count:  # noqa: ASYNC110  # rows have no event
+                await asyncio.sleep(0.01)
+
+    async def idle(self) -> None:
+        """Wait until this process executes no run."""
+        async with asyncio.timeout(30):
+            while self.runs.executed:  # noqa: ASYNC110  # the set has no event
+                await asyncio.sleep(0.01)
 
     async def state(self, set_id: str) -> tuple[str, str]:
         """The state of the newest run of a set, and its reason."""
@@ -123,10 +149,72 @@ async def test_a_run_fails_if_another_version_of_the_base_is_written_during_it(d
     assert await gateway.ended(set_id) == ("failed", "base_changed")
 
 
+async def test_a_run_writes_its_progress_and_stops_within_the_process_that_cancels_it(database: Database) -> None:
+    gateway = Gateway(database, "own")
+    set_id = await gateway.new_set("Tea?", "Coffee?", "Held?")
+    gateway.searches.held_text = "Held"
+    run = await gateway.evaluations.start(set_id, NO_VARIABLES)
+    await gateway.searched(set_id, 2)
+    await gateway.evaluations.cancel(set_id, run.id)
+    assert await gateway.state(set_id) == ("cancelled", "requested")
+    await gateway.evaluations.cancel(set_id, run.id)
+    await gateway.idle()
+    assert gateway.searches.left == 1
+    record, outcomes = await gateway.runs.read(set_id, run.id)
+    assert (record.row.searched, record.row.figures, outcomes) == (2, None, [])
+    assert record.row.finished_on is not None
+    gateway.searches.released.set()
+    await gateway.evaluations.start(set_id, NO_VARIABLES)
+    assert await gateway.ended(set_id) == ("completed", "")
+
+
+async def test_a_run_stops_when_another_process_cancels_it(database: Database) -> None:
+    own, other = Gateway(database, "own"), Gateway(database, "other")
+    set_id = await own.new_set()
+    run = await own.evaluations.start(set_id, NO_VARIABLES)
+    await other.evaluations.cancel(set_id, run.id)
+    assert await own.state(set_id) == ("cancelled", "requested")
+    await own.idle()
+    assert own.searches.left == 1
+    assert await other.state(set_id) == ("cancelled", "requested")
+
+
+async def test_the_run_of_a_set_that_is_deleted_is_cancelled(database: Database) -> None:
+    gateway = Gateway(database, "own")
+    set_id = await gateway.new_set()
+    await gateway.evaluations.start(set_id, NO_VARIABLES)
+    await gateway.sets.delete(set_id)
+    await gateway.idle()
+    assert gateway.searches.left == 1
+    assert await gateway.state(set_id) == ("cancelled", "set_deleted")
+
+
+async def test_a_run_that_has_ended_is_not_cancelled(database: Database) -> None:
+    gateway, killed = Gateway(database, "own"), Gateway(database, "killed")
+    set_id = await gateway.new_set()
+    gateway.searches.released.set()
+    run = await gateway.evaluations.start(set_id, NO_VARIABLES)
+    assert await gateway.ended(set_id) == ("completed", "")
+    lost = await killed.runs.claim(set_id, 1, 1, 1)
+    await killed.leases.remove()
+    for run_id in (run.id, lost.id):
+        with pytest.raises(QuestionRunEnded):
+            await gateway.evaluations.cancel(set_id, run_id)
+    with pytest.raises(QuestionRunNotFound):
+        await gateway.evaluations.cancel(await gateway.new_set(), run.id)
+    record, _ = await gateway.runs.read(set_id, run.id)
+    assert record.state == "completed"
+
+
 async def test_the_newest_100_runs_of_a_set_are_kept(database: Database) -> None:
     gateway = Gateway(database, "own")
     set_id = await gateway.new_set()
-    for _ in range(101):
-        run = await gateway.runs.claim(set_id, 1, 1, 1)
-        await gateway.runs.end(run.id, COMPLETED, "")
-    assert (await gateway.runs.page(set_id, 0, 1))[1] == 100
+    begun: list[str] = []
+    for number in range(101):
+        begun.append((await gateway.runs.claim(set_id, 1, 1, 1)).id)
+        if number % 2:
+            await gateway.runs.cancel(set_id, begun[-1])
+        else:
+            await gateway.runs.end(begun[-1], COMPLETED, "")
+    runs, total = await gateway.runs.page(set_id, 0, 1)
+    assert (total, runs[0].row.id) == (100, begun[-1])

@@ -22,6 +22,7 @@ from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent, new_do
 from ragstore_gateway.ingestion.copies import copy_documents
 from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.tables import DocumentTextRow
+from ragstore_gateway.ingestion.tenant_storage import TenantStorage
 from ragstore_gateway.tenants.errors import TenantBytesExceeded, TenantDocumentsExceeded
 from ragstore_gateway.tenants.limits import LimitsByTenant
 from tests.gateway.extraction.documents import FILES
@@ -197,7 +198,9 @@ async def test_a_copy_waits_for_room_in_the_queue(knowledge: Knowledge) -> None:
 
 async def test_a_copy_beyond_the_limit_of_its_tenant_copies_nothing(knowledge: Knowledge) -> None:
     base = await filled(knowledge, 3)
-    acceptance = Acceptance(100, 1000, LimitsByTenant({"small": {"maxDocuments": 2}, "large": {"maxBytes": 17}}))
+    acceptance = Acceptance(
+        100, 1000, TenantStorage(LimitsByTenant({"small": {"maxDocuments": 2}, "large": {"maxBytes": 17}}))
+    )
     with pytest.raises(TenantDocumentsExceeded):
         await copy_within(knowledge, base, acceptance, "small")
     assert await knowledge.bases.names() == ["limited"]

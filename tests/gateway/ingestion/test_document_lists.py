@@ -54,6 +54,20 @@ async def test_a_filter_that_no_name_can_have_finds_nothing(base: Base) -> None:
     assert (page["documents"], page["total"], counts(page)) == ([], 0, (0, 0, 0, 0))
 
 
+async def test_the_list_is_restricted_to_some_ids(base: Base) -> None:
+    for name in ("a", "b", "c"):
+        await base.completed(name, name)
+    ids = {each["name"]: each["id"] for each in (await listed(base))["documents"]}
+    page = await listed(base, documentId=[ids["c"], ids["a"], "absent", "\0"])
+    assert (names(page), page["total"], counts(page)) == (["a", "c"], 2, (0, 0, 2, 0))
+    assert names(await listed(base, documentId=ids["b"], filter="B")) == ["b"]
+    assert names(await listed(base, documentId=ids["b"], filter="a")) == []
+    page = await listed(base, documentId="\0")
+    assert (page["documents"], page["total"]) == ([], 0)
+    too_many = await base.client.get(base.path + "/documents", params={"documentId": ["a"] * 101})
+    assert_problem(too_many, 400, "invalid_request")
+
+
 async def test_a_status_lists_the_documents_in_that_state_and_counts_those_in_all(
     base: Base, server: EmbeddingServer
 ) -> None:

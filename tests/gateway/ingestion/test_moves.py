@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,6 +15,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
+from ragstore_client.gateway import GatewayClient, KnowledgeBase
 from ragstore_gateway.commands.cli import main
 from ragstore_gateway.ingestion.tables import CollectionDocumentRow
 from tests.gateway.ingestion.conftest import ENVIRON, new_base
@@ -124,6 +126,26 @@ async def test_documents_that_change_during_a_move_are_right_after_it_and_a_chun
     assert {server.texts[text] for text in expected if "lost" not in text} == {1}
     await until(lambda: {each["text"] for each in all_documents(ingesting.url, new)} == expected)
     await until(lambda: old not in collection_names(gateway.url))
+
+
+async def test_a_client_moves_a_base_by_a_new_version_and_sees_the_end(
+    client: httpx.AsyncClient, server: EmbeddingServer, state: State, ingesting: Served
+) -> None:
+    base = await new_base(client, server)
+    await base.completed("a", text_of("by a client", 3))
+    old = await settled(state, base, 3)
+
+    def move() -> None:
+        with GatewayClient(ingesting.url) as gateway:
+            body = KnowledgeBase(engine="shard-1", store_type="ragstore", store_parameters={})
+            moved = gateway.bases.update(base.id, body)
+            assert moved.configuration.engine == "shard-1"
+            while gateway.ingestion_progress(moved).reindexing is not None:
+                time.sleep(0.1)
+
+    await asyncio.to_thread(move)
+    assert state.collections(base.id)[0].id != old
+    assert len(await base.query("x")) == 3
 
 
 async def test_a_change_of_the_chunks_with_the_engine_embeds_them(

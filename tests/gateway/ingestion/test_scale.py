@@ -52,7 +52,7 @@ class State:
         )
         removals = Removals(database, knowledge.engines)
         self.supervisor = Supervisor(database, lambda: None, removals, cast(Any, None), 0.0)
-        self.files = Files(database, 1000)
+        self.files = Files(database, 1000, self.ingestion.acceptance.storage)
         self.store_files = StoreFiles(database, self.bases, self.ingestion, self.files)
         self.stores = Stores(database, self.bases, cast(Any, None))
         self.knowledge = knowledge

@@ -284,6 +284,7 @@ def test_a_set_of_a_hidden_base_has_the_responses_of_an_absent_set(gateway: Gate
         ("GET", "/versions", {}),
         ("GET", "/runs", {}),
         ("GET", f"/runs/{run}", {}),
+        ("DELETE", f"/runs/{run}", {}),
         ("POST", "/runs", {}),
         ("POST", "", {}),
         ("PUT", "?version=1", {"json": body(gateway.visible)}),
@@ -306,6 +307,8 @@ def test_a_set_of_a_hidden_base_has_the_responses_of_an_absent_set(gateway: Gate
     path = path.partition("?")[0]
     roles = [gateway.call(key, "POST", f"{path}/runs").status_code for key in ("reader", "writer")]
     assert roles == [403, 202]
+    absent_run = f"{path}/runs/{absent}"
+    assert [gateway.call(key, "DELETE", absent_run).status_code for key in ("reader", "writer")] == [403, 404]
     assert gateway.call("writer", "POST", "/ragstore/questions", json=body(gateway.visible)).status_code == 403
 
 

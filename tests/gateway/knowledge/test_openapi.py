@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -51,3 +52,23 @@ def test_the_schema_of_a_configuration_rejects_unknown_fields(document: Any) -> 
     schemas = document["components"]["schemas"]
     for name in ("KnowledgeBase", "Assistant", "Task", "HttpCall", "KnowledgeBaseReference"):
         assert schemas[name]["additionalProperties"] is False
+
+
+def test_filters_have_the_schema_of_the_filter_language(document: Any) -> None:
+    filters = [
+        document["components"]["schemas"]["KnowledgeBase"]["properties"]["where"],
+        document["components"]["schemas"]["Task"]["properties"]["where"],
+        document["paths"]["/ragstore/rags/{id}/query"]["post"]["requestBody"]["content"]["application/json"]["schema"][
+            "properties"
+        ]["where"],
+    ]
+    assert {each["$ref"] for each in filters} == {"#/components/schemas/Where"}
+    assert all(each["description"] and each["default"] == {} for each in filters)
+
+
+def test_the_methods_of_each_path_are_those_of_the_document(gateway: Served, document: Any) -> None:
+    with httpx.Client(base_url=gateway.url) as http:
+        for path, operations in document["paths"].items():
+            response = http.options(re.sub(r"\{\w+\}", "x", path))
+            allowed = {method.lower() for method in response.headers["allow"].split(", ")}
+            assert allowed == {*operations, "options"}, path

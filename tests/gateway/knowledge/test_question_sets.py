@@ -10,6 +10,7 @@ import pytest
 
 from ragstore_gateway.configurations.question_set import MAX_QUESTIONS
 from tests.gateway.knowledge.conftest import versioned
+from tests.support.held_provider import held_provider
 from tests.support.problems import assert_problem
 
 KETTLE: Final = "The warranty of the kettle lasts three years. "
@@ -38,12 +39,17 @@ def base(http: httpx.Client, name: str) -> str:
 def filled(http: httpx.Client, base: str) -> str:
     """The id of a base with two documents."""
     for document, text in (("kettle.txt", KETTLE), ("trains.txt", TRAINS)):
-        path = f"/ragstore/rags/{base}/ingest"
-        headers = {"Content-Type": "text/plain"}
-        given = http.post(path, params={"documentName": document}, content=text.encode(), headers=headers).json()
-        status = f"/ragstore/rags/{base}/ingestion/{given['ingestionId']}/status"
-        waited(lambda status=status: http.get(status).json()["status"] == "completed")
+        ingest(http, base, document, text)
     return base
+
+
+def ingest(http: httpx.Client, base: str, document: str, text: str) -> None:
+    """Ingest a document, and wait until it is complete."""
+    path = f"/ragstore/rags/{base}/ingest"
+    headers = {"Content-Type": "text/plain"}
+    given = http.post(path, params={"documentName": document}, content=text.encode(), headers=headers).json()
+    status = f"/ragstore/rags/{base}/ingestion/{given['ingestionId']}/status"
+    waited(lambda: http.get(status).json()["status"] == "completed")
 
 
 def waited(is_done: Any) -> None:
@@ -155,6 +161,35 @@ def test_a_run_has_the_figures_of_the_base_and_the_questions_that_it_wins_and_lo
     listed = http.get(f"{path}/runs").json()
     assert (listed["total"], [each["runId"] for each in listed["runs"]]) == (2, [second["runId"], first["runId"]])
     assert "outcomes" not in listed["runs"][0]
+
+
+def test_a_run_shows_its_progress_and_is_cancelled(http: httpx.Client, name: str) -> None:
+    with held_provider() as provider:
+        provider.held_text = "Held?"
+        base = id_of(http.post("/ragstore/rags", json={"name": name, **provider.base()}))
+        ingest(http, base, "kettle.txt", KETTLE)
+        questions = [question(text, {"documentName": "absent.txt"}) for text in (WARRANTY, DEPARTURES, "Held?")]
+        path = created(http, base, *questions)
+        run = http.post(f"{path}/runs").headers["Location"]
+        waited(lambda: http.get(run).json()["searched"] == 2)
+        assert http.get(run).json()["status"] == "running"
+        assert [http.delete(run).status_code for _ in range(2)] == [204, 204]
+        found = http.get(run).json()
+        assert (found["status"], found["reason"], found["searched"]) == ("cancelled", "requested", 2)
+        assert (found["outcomes"], "figures" in found, "finishedOn" in found) == ([], False, True)
+        provider.released.set()
+        assert completed(http, path)["searched"] == 3
+
+
+def test_a_run_that_has_ended_or_does_not_exist_is_not_cancelled(http: httpx.Client, filled: str) -> None:
+    path = created(http, filled, question(WARRANTY, {"documentName": "kettle.txt"}))
+    run = completed(http, path)
+    assert_problem(http.delete(f"{path}/runs/{run['runId']}"), 409, "question_run_ended")
+    assert http.get(f"{path}/runs/{run['runId']}").json() == run
+    other = created(http, filled, name="other")
+    for absent in (f"{other}/runs/{run['runId']}", f"{path}/runs/%00"):
+        assert_problem(http.delete(absent), 404, "question_run_not_found")
+    assert_problem(http.delete(f"/ragstore/questions/absent/runs/{run['runId']}"), 404, "configuration_not_found")
 
 
 def test_a_set_without_expected_passages_or_without_its_base_is_not_run(http: httpx.Client, base: str) -> None:

@@ -82,7 +82,7 @@ class Gateway:
         )
         self.database = database
         self.bases = knowledge.bases
-        self.files = Files(database, MAX_BYTES)
+        self.files = Files(database, MAX_BYTES, self.ingestion.acceptance.storage)
         store_files = StoreFiles(database, self.bases, self.ingestion, self.files)
         self.batches = Batches(database, self.bases, self.ingestion, self.files, store_files)
         self.stores = Stores(database, self.bases, AnyConfiguration())

@@ -112,7 +112,11 @@ def test_bases_and_documents_of_a_tenant_are_limited_over_both_gateways(tenants:
         def files(text: bytes) -> dict[str, object]:
             return {"data": {"purpose": "assistants"}, "files": {"file": ("c.txt", text)}}
 
-        ids = [first.post("/v1/files", **files(text)).json()["id"] for text in (b"c" * 50, b"d" * 30)]  # type: ignore[arg-type]
+        refused = second.post("/v1/files", **files(b"c" * 50))  # type: ignore[arg-type]
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "tenant_bytes_exceeded")
+        # The file belongs to the tenant of its key, and a document to the tenant of its base.
+        with tenants.client(0, "free") as free:
+            ids = [free.post("/v1/files", **files(text)).json()["id"] for text in (b"c" * 50, b"d" * 30)]  # type: ignore[arg-type]
         openai = OpenAI(base_url=str(first.base_url) + "/v1", api_key=tenants.keys["acme"])
         with pytest.raises(PermissionDeniedError) as caught:
             openai.vector_stores.files.create(store, file_id=ids[0])

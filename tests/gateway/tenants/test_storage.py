@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
@@ -14,6 +15,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore_client import AsyncClient
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
+from ragstore_gateway.configurations.source import UploadSource
 from ragstore_gateway.configurations.tenant_bases import TenantBases
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.extraction.extractor import Extractor
@@ -21,7 +23,15 @@ from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.ingestion.tenant_usage import TenantUsage
+from ragstore_gateway.openai_vector_stores.files import SIZES as UPLOADED_SIZES
+from ragstore_gateway.openai_vector_stores.files import Files, NewFile
+from ragstore_gateway.openai_vector_stores.schemas import NewUpload, UploadCompletion
+from ragstore_gateway.openai_vector_stores.uploads import LIFETIME, Uploads
 from ragstore_gateway.settings import Settings
+from ragstore_gateway.sources.files import SIZES as SOURCE_FILE_SIZES
+from ragstore_gateway.sources.files import NewFile as NewSourceFile
+from ragstore_gateway.sources.files import SourceFiles
+from ragstore_gateway.sources.runs import Runs
 from ragstore_gateway.tenants.errors import TenantBasesExceeded, TenantBytesExceeded, TenantDocumentsExceeded
 from ragstore_gateway.tenants.limits import LimitsByTenant
 from ragstore_gateway.tenants.metrics import LIMIT, USAGE
@@ -43,7 +53,12 @@ class Gateway:
             knowledge.embeddings,
             knowledge.engines,
             Extractor.from_settings(settings),
+            files=(*UPLOADED_SIZES, SOURCE_FILE_SIZES),
         )
+        self.files = Files(database, 1000, self.ingestion.acceptance.storage)
+        self.uploads = Uploads(database, self.files, 1000)
+        runs = Runs(database, self.ingestion.leases)
+        self.source_files = SourceFiles(database, self.ingestion, runs, 1000)
         self.database = database
         self.bases = knowledge.bases
         self.bases.add_listener(TenantBases(LimitsByTenant(LIMITS)))
@@ -56,6 +71,15 @@ class Gateway:
         """Accept a document; the id of its ingestion."""
         content = NewContent(name, "text/plain", b"x" * size, "")
         return (await self.ingestion.documents.accept(base.id, content)).id
+
+    async def upload(self, size: int, tenant: str = "acme") -> str:
+        """Store a file; its id."""
+        return (await self.files.create(NewFile("a.txt", "assistants", "text/plain", b"x" * size), "", tenant)).id
+
+    async def used_bytes(self) -> int:
+        """The bytes of `acme`."""
+        async with self.database.reading() as session:
+            return (await self.ingestion.acceptance.storage.used(session)).get("acme", (0, 0))[1]
 
 
 @pytest.fixture
@@ -122,7 +146,7 @@ async def test_a_replacement_counts_the_difference_and_a_refused_document_change
     await gateway.accept(base, "b", 40)
     with pytest.raises(TenantBytesExceeded) as caught:
         await gateway.accept(base, "a", 61)
-    assert caught.value.detail == "The documents of the tenant 'acme' may have at most 100 bytes (maxBytes)"
+    assert caught.value.detail == "The documents and files of the tenant 'acme' may have at most 100 bytes (maxBytes)"
     async with gateway.database.reading() as session:
         assert await session.scalar(sa.select(sa.func.count()).select_from(IngestionRow)) == 2
     await gateway.accept(base, "a", 60)
@@ -146,11 +170,89 @@ async def test_a_batch_is_accepted_item_by_item(gateways: list[Gateway]) -> None
     assert codes(await gateway.ingestion.documents.accept_many(base.id, again)) == []
 
 
+async def test_uploaded_files_count_with_the_documents_over_two_gateways_and_deletion_frees(
+    gateways: list[Gateway],
+) -> None:
+    base = await gateways[0].create("tea")
+    await gateways[0].accept(base, "a", 10)
+    uploads = [gateways[number % 2].upload(30) for number in range(8)]
+    results = await asyncio.gather(*uploads, return_exceptions=True)
+    assert codes(results) == ["tenant_bytes_exceeded"] * 5
+    assert await gateways[1].used_bytes() == 100
+    with pytest.raises(TenantBytesExceeded) as caught:
+        await gateways[1].accept(base, "b", 1)
+    assert caught.value.detail == "The documents and files of the tenant 'acme' may have at most 100 bytes (maxBytes)"
+    # Files of others do not count. A refused file was not stored.
+    await gateways[0].upload(300, "")
+    await gateways[0].upload(300, "other")
+    await gateways[0].files.delete(next(each for each in results if isinstance(each, str)))
+    await gateways[1].accept(base, "b", 30)
+    assert await gateways[0].used_bytes() == 100
+
+
+async def test_files_and_documents_that_are_sent_concurrently_do_not_exceed_the_maximum(
+    gateways: list[Gateway],
+) -> None:
+    base = await gateways[0].create("tea")
+    documents = [gateways[number % 2].accept(base, str(number), 30) for number in range(4)]
+    files = [gateways[number % 2].upload(30) for number in range(4)]
+    results = await asyncio.gather(*documents, *files, return_exceptions=True)
+    assert codes(results) == ["tenant_bytes_exceeded"] * 5
+    assert await gateways[0].used_bytes() == 90
+
+
+async def test_parts_of_an_upload_count_until_it_is_cancelled_or_a_file(gateways: list[Gateway]) -> None:
+    first, second = gateways
+
+    async def begin(size: int) -> str:
+        body = NewUpload(filename="a.txt", purpose="assistants", bytes=size, mime_type="text/plain")
+        return (await first.uploads.create(body, "", "acme")).id
+
+    with pytest.raises(TenantBytesExceeded):
+        await begin(101)
+    # An announced size takes no room: parts do.
+    one, other = await begin(80), await begin(80)
+    parts = [(await second.uploads.add_part(one, b"x" * 40, None)).id for _ in range(2)]
+    assert await first.used_bytes() == 80
+    with pytest.raises(TenantBytesExceeded):
+        await first.uploads.add_part(other, b"x" * 40, None)
+    await first.uploads.cancel(other, None)
+    # The completion needs no further room.
+    await second.uploads.complete(one, UploadCompletion(part_ids=parts), None)
+    assert await first.used_bytes() == 80
+    abandoned = await begin(20)
+    await first.uploads.add_part(abandoned, b"x" * 20, None)
+    assert await first.used_bytes() == 100
+    await first.uploads.forget(datetime.now(UTC) + LIFETIME)
+    assert await first.used_bytes() == 80
+
+
+async def test_files_of_sources_count_for_the_tenant_of_the_base(gateways: list[Gateway]) -> None:
+    gateway = gateways[0]
+    base = await gateway.create("tea")
+    await gateway.upload(40)
+
+    async def store(**sizes: int) -> list[str]:
+        files = [NewSourceFile(f"{name}.txt", "text/plain", b"x" * size) for name, size in sizes.items()]
+        stored, rejected = await gateway.source_files.store(base.id, "docs", UploadSource(), files)
+        assert len(stored) + len(rejected) == len(files)
+        return [each.reason for each in rejected]
+
+    full = "The documents and files of the tenant 'acme' may have at most 100 bytes (maxBytes)"
+    assert await store(a=40, b=30, c=20) == [full]
+    assert await gateway.used_bytes() == 100
+    # Of a file that exists, the difference counts.
+    assert await store(a=41) == [full]
+    assert await store(a=39) == []
+    await gateway.source_files.delete(base.id, "docs", "c.txt")
+    assert await gateway.used_bytes() == 79
+
+
 async def test_the_metrics_have_usage_and_limits_of_each_tenant(gateways: list[Gateway]) -> None:
     gateway = gateways[0]
     base = await gateway.create("tea")
     await gateway.accept(base, "a", 60)
-    usage = TenantUsage(gateway.database, LimitsByTenant(LIMITS))
+    usage = TenantUsage(gateway.database, gateway.ingestion.acceptance.storage)
     await usage.measure()
 
     def value(limit: str) -> tuple[float, float]:

@@ -2,9 +2,9 @@
 
 import { parseCallOptions, parseOptions } from "../arguments.js";
 import type { CallOptions } from "../types.js";
-import { idOf, itemsOf, segment } from "./core.js";
+import { idOf, itemsOf, segment, withoutBody } from "./core.js";
 import { untilEnded } from "./runs.js";
-import { SourceCalls } from "./source_calls.js";
+import { type RunOptions, SourceCalls } from "./source_calls.js";
 import type { AcceptedQuestionRun, ConfigurationLike, IterOptions, QuestionRun, QuestionRunOutcomes } from "./types.js";
 
 /** The calls of a client that run question sets. */
@@ -14,10 +14,13 @@ export class QuestionCalls extends SourceCalls {
    *
    * @throws Conflict if a run of the set is running, or if no question has an expected passage.
    */
-  async runQuestionSet(set: ConfigurationLike, options?: CallOptions): Promise<QuestionRunOutcomes> {
-    const call = parseCallOptions("runQuestionSet", options);
+  async runQuestionSet(
+    set: ConfigurationLike,
+    options?: RunOptions<QuestionRunOutcomes> & CallOptions,
+  ): Promise<QuestionRunOutcomes> {
+    const { call, own } = parseOptions<RunOptions<QuestionRunOutcomes>>("runQuestionSet", options, { onProgress: true });
     const { runId } = await this.startQuestionRun(set, call);
-    return await this.waitForQuestionRun(set, runId, call);
+    return await this.waitForQuestionRun(set, runId, { ...call, ...own });
   }
 
   /**
@@ -35,9 +38,15 @@ export class QuestionCalls extends SourceCalls {
   }
 
   /** Wait until a run has ended. While the gateway is away, requests are retried for 60 s. */
-  async waitForQuestionRun(set: ConfigurationLike, runId: string, options?: CallOptions): Promise<QuestionRunOutcomes> {
-    const call = parseCallOptions("waitForQuestionRun", options);
-    return await untilEnded(this.core, (own) => this.getQuestionRun(set, runId, own), call);
+  async waitForQuestionRun(
+    set: ConfigurationLike,
+    runId: string,
+    options?: RunOptions<QuestionRunOutcomes> & CallOptions,
+  ): Promise<QuestionRunOutcomes> {
+    const { call, own } = parseOptions<RunOptions<QuestionRunOutcomes>>("waitForQuestionRun", options, {
+      onProgress: true,
+    });
+    return await untilEnded(this.core, (options) => this.getQuestionRun(set, runId, options), call, own.onProgress);
   }
 
   /** Get a run, with the outcome of each question. */
@@ -46,6 +55,21 @@ export class QuestionCalls extends SourceCalls {
     return await this.core.send(
       (api, init) => api.GET("/ragstore/questions/{id}/runs/{run_id}", { ...init, params }),
       parseCallOptions("getQuestionRun", options),
+    );
+  }
+
+  /**
+   * Cancel a run, which then has no figures.
+   *
+   * @throws Conflict if it has ended already, and was not cancelled.
+   */
+  async cancelQuestionRun(set: ConfigurationLike, runId: string, options?: CallOptions): Promise<void> {
+    const params = { path: { id: idOf(set), run_id: segment("the id of a run", runId) } };
+    await this.core.send(
+      async (api, init) =>
+        withoutBody(await api.DELETE("/ragstore/questions/{id}/runs/{run_id}", { ...init, params })),
+      parseCallOptions("cancelQuestionRun", options),
+      { resultIfGone: {} },
     );
   }
 

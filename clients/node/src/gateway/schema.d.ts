@@ -541,7 +541,11 @@ export interface paths {
         get: operations["getQuestionRun"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Cancel a run of a question set
+         * @description Cancel a run. It has no figures, and its searches end within a second.
+         */
+        delete: operations["cancelQuestionRun"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1339,7 +1343,11 @@ export interface paths {
          */
         get: operations["getResponse"];
         put?: never;
-        post?: never;
+        /**
+         * Cancel a response of the upstream, compact a conversation, or count tokens
+         * @description Pass a call below `/v1/responses` to the upstream, which knows the gateway's key only.
+         */
+        post: operations["callResponse"];
         /**
          * Delete a stored response
          * @description Delete a response by its id. Later responses of its conversation cannot be continued.
@@ -2601,7 +2609,7 @@ export interface components {
              * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
              * @default {}
              */
-            where?: Record<string, unknown>;
+            where?: components["schemas"]["Where"];
             /**
              * @description Websites and sets of files that it follows.
              * @default []
@@ -2652,6 +2660,8 @@ export interface components {
             code: "invalid_file" | "server_error" | "unsupported_file";
             message: string;
         };
+        /** @description A 64-bit integer or a finite float. */
+        Number: number;
         /**
          * OpenAIError
          * @description An error of OpenAI's API.
@@ -2758,7 +2768,7 @@ export interface components {
          * @description The kind of error, for programs. Stable within a major version; more may be added.
          * @enum {string}
          */
-        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "engine_missing" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_not_found" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "step_not_found" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "tenant_bases_exceeded" | "tenant_bytes_exceeded" | "tenant_documents_exceeded" | "tenant_requests_exceeded" | "tenant_tokens_exceeded" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "too_many_verifications" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "verification_timeout" | "version_conflict";
+        ProblemCode: "address_refused" | "audit_damaged" | "audit_unavailable" | "base_too_large" | "body_timeout" | "body_too_large" | "caller_gone" | "collection_missing" | "collection_read_only" | "configuration_not_found" | "conflict" | "conversation_not_found" | "database_unavailable" | "dimension_mismatch" | "document_not_found" | "document_too_large" | "driver_missing" | "embedding_failed" | "embedding_rate_limited" | "embedding_rejected" | "embedding_timeout" | "embedding_unavailable" | "encrypted_document" | "engine_missing" | "extraction_failed" | "extraction_timeout" | "extraction_unavailable" | "fetch_timeout" | "file_not_found" | "file_storage_full" | "forbidden" | "head_timeout" | "ingestion_ended" | "ingestion_not_found" | "insufficient_storage" | "internal_error" | "invalid_filter" | "invalid_http" | "invalid_request" | "method_not_allowed" | "model_busy" | "model_not_found" | "model_unavailable" | "name_taken" | "no_text" | "not_an_upload_source" | "not_configured" | "not_found" | "nothing_expected" | "other_embedding_model" | "overloaded" | "page_unavailable" | "passage_not_found" | "question_run_ended" | "question_run_not_found" | "question_set_running" | "queue_full" | "rate_limited" | "response_invalid" | "response_not_found" | "response_too_large" | "retrieval_failed" | "robots_disallowed" | "search_busy" | "search_failed" | "search_not_configured" | "search_timeout" | "secret_unavailable" | "source_disabled" | "source_file_not_found" | "source_not_found" | "source_run_ended" | "source_run_not_found" | "source_running" | "splitting_failed" | "splitting_timeout" | "step_not_found" | "stopping" | "store_rejected" | "store_unavailable" | "summary_failed" | "tenant_bases_exceeded" | "tenant_bytes_exceeded" | "tenant_documents_exceeded" | "tenant_requests_exceeded" | "tenant_tokens_exceeded" | "token_rate_exceeded" | "too_many_chunks" | "too_many_embeddings" | "too_many_previews" | "too_many_redirects" | "too_many_streams" | "too_many_verifications" | "unauthorized" | "unreachable" | "unsupported_media_type" | "upload_conflict" | "upstream_failed" | "upstream_timeout" | "upstream_unreachable" | "url_refused" | "vault_unavailable" | "verification_timeout" | "version_conflict";
         /**
          * QuestionOutcome
          * @description The outcome of a question in a run.
@@ -2788,10 +2798,10 @@ export interface components {
             /** @description Id of the run. */
             runId: string;
             /**
-             * @description `failed`: a search failed, or the time limit was reached. `interrupted`: the process that executed it ended. Only a completed run has figures.
+             * @description `failed`: a search failed, or the time limit was reached. `cancelled`: a caller cancelled it, or the set was deleted. `interrupted`: the process that executed it ended. Only a completed run has figures.
              * @enum {unknown}
              */
-            status: "completed" | "failed" | "interrupted" | "running";
+            status: "cancelled" | "completed" | "failed" | "interrupted" | "running";
             /**
              * @description Why it is not completed, such as `timeout`; empty otherwise.
              * @example timeout
@@ -2803,6 +2813,8 @@ export interface components {
             baseVersion: number;
             /** @description Number of questions with expected passages. */
             questions: number;
+            /** @description Number of these questions that were searched for, written once a second. */
+            searched: number;
             figures?: components["schemas"]["RunFigures"];
             /** @description Id of the completed run before. */
             comparedWith?: string;
@@ -2831,10 +2843,10 @@ export interface components {
             /** @description Id of the run. */
             runId: string;
             /**
-             * @description `failed`: a search failed, or the time limit was reached. `interrupted`: the process that executed it ended. Only a completed run has figures.
+             * @description `failed`: a search failed, or the time limit was reached. `cancelled`: a caller cancelled it, or the set was deleted. `interrupted`: the process that executed it ended. Only a completed run has figures.
              * @enum {unknown}
              */
-            status: "completed" | "failed" | "interrupted" | "running";
+            status: "cancelled" | "completed" | "failed" | "interrupted" | "running";
             /**
              * @description Why it is not completed, such as `timeout`; empty otherwise.
              * @example timeout
@@ -2846,6 +2858,8 @@ export interface components {
             baseVersion: number;
             /** @description Number of questions with expected passages. */
             questions: number;
+            /** @description Number of these questions that were searched for, written once a second. */
+            searched: number;
             figures?: components["schemas"]["RunFigures"];
             /** @description Id of the completed run before. */
             comparedWith?: string;
@@ -2954,6 +2968,8 @@ export interface components {
             mrr: number;
             cutoffs: components["schemas"]["CutoffFigures"][];
         };
+        /** @description A metadata value that is not a list. */
+        Scalar: string | boolean | components["schemas"]["Number"];
         /**
          * SearchResponse
          * @description The results of a web search.
@@ -3305,7 +3321,7 @@ export interface components {
              * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
              * @default {}
              */
-            where?: Record<string, unknown>;
+            where?: components["schemas"]["Where"];
             /**
              * @description Name of the httpCall whose response comes first; empty for none.
              * @default
@@ -3777,6 +3793,52 @@ export interface components {
              * @default []
              */
             sitemaps?: string[];
+        };
+        /**
+         * @description A filter over metadata. Several fields, and several operators on one field, must all hold. `$and` and `$or` take lists of filters. `{}` selects everything. Numbers compare as numbers, so 1 equals 1.0. A boolean is not a number, and a list equals nothing. `$ne`, `$nin` and `$not_contains` also select documents without the field. `$contains` searches lists.
+         * @example {
+         *       "layer": "chunk",
+         *       "page_number": {
+         *         "$gte": 2,
+         *         "$lt": 9
+         *       }
+         *     }
+         * @example {
+         *       "$or": [
+         *         {
+         *           "section_id": {
+         *             "$in": [
+         *               "intro",
+         *               "keys"
+         *             ]
+         *           }
+         *         },
+         *         {
+         *           "tags": {
+         *             "$contains": "boiler"
+         *           }
+         *         }
+         *       ]
+         *     }
+         */
+        Where: {
+            $and?: components["schemas"]["Where"][];
+            $or?: components["schemas"]["Where"][];
+        } & {
+            [key: string]: components["schemas"]["Scalar"] | components["schemas"]["WhereOperators"];
+        };
+        /** @description Operators on one metadata field. All must hold. */
+        WhereOperators: {
+            $eq?: components["schemas"]["Scalar"];
+            $ne?: components["schemas"]["Scalar"];
+            $contains?: components["schemas"]["Scalar"];
+            $not_contains?: components["schemas"]["Scalar"];
+            $gt?: components["schemas"]["Number"];
+            $gte?: components["schemas"]["Number"];
+            $lt?: components["schemas"]["Number"];
+            $lte?: components["schemas"]["Number"];
+            $in?: string[] | boolean[] | components["schemas"]["Number"][];
+            $nin?: string[] | boolean[] | components["schemas"]["Number"][];
         };
         /**
          * WorkflowBase
@@ -5184,6 +5246,37 @@ export interface operations {
             503: components["responses"]["Problem503"];
         };
     };
+    cancelQuestionRun: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of the question set. */
+                id: string;
+                /** @description Id of the run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, nothing follows */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
     listQuestionSetVersions: {
         parameters: {
             query?: {
@@ -5478,6 +5571,8 @@ export interface operations {
                 filter?: string;
                 /** @description State of the last ingestion; `failed` includes cancelled ones. */
                 status?: "pending" | "processing" | "completed" | "failed" | null;
+                /** @description Restrict the list to these ids, at most 100. */
+                documentId?: string[];
                 /** @description Number of the page, from 0. */
                 index?: number;
                 /** @description Maximum number of documents on the page. */
@@ -5839,7 +5934,7 @@ export interface operations {
                      * @description Filter by the metadata of chunks.
                      * @default {}
                      */
-                    where?: Record<string, unknown>;
+                    where?: components["schemas"]["Where"];
                 };
             };
         };
@@ -6480,7 +6575,7 @@ export interface operations {
                              * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
                              * @default {}
                              */
-                            where?: Record<string, unknown>;
+                            where?: components["schemas"]["Where"];
                             /**
                              * @description Name of the httpCall whose response comes first; empty for none.
                              * @default
@@ -6530,7 +6625,7 @@ export interface operations {
                      * @description Filter by metadata. A value may be `{session_id}`, `{conversation_id}`, `{user}` or `{key}`, of the request.
                      * @default {}
                      */
-                    where?: Record<string, unknown>;
+                    where?: components["schemas"]["Where"];
                 };
             };
         };
@@ -6699,10 +6794,10 @@ export interface operations {
             header?: {
                 /** @description Id of the conversation, for an assistant: up to 200 letters, digits and `._:@=+~-`. In its place, the body may have `metadata.conversation_id`. */
                 "X-Conversation-Id"?: string;
-                /** @description Session, the value of `{session_id}` in filters. In its place, the body may have `session_id` or `metadata.session_id`. It is ignored with `RAGSTORE_GATEWAY_SESSION_FROM=key`. */
+                /** @description Session, the value of `{session_id}` in filters; for a `rag/` model up to 256 characters. In its place, the body may have `session_id` or `metadata.session_id`. It is ignored with `RAGSTORE_GATEWAY_SESSION_FROM=key`. */
                 "X-Session-Id"?: string;
-                /** @description With `true`, the response of a `rag/` model has the passages of its prompt: `passages` of the object `rag`, or of the last delta of a stream. */
-                "X-RAG-Passages"?: boolean;
+                /** @description With `true`, the response of a `rag/` model has the passages of its prompt: `passages` of the object `rag`, or of the last delta of a stream. Such a model rejects other values than `true` and `false`. */
+                "X-RAG-Passages"?: string;
             };
             path?: never;
             cookie?: never;
@@ -7160,6 +7255,46 @@ export interface operations {
             401: components["responses"]["OpenAIError401"];
             403: components["responses"]["OpenAIError403"];
             404: components["responses"]["OpenAIError404"];
+            429: components["responses"]["OpenAIError429"];
+            500: components["responses"]["OpenAIError500"];
+            502: components["responses"]["OpenAIError502"];
+            503: components["responses"]["OpenAIError503"];
+            504: components["responses"]["OpenAIError504"];
+        };
+    };
+    callResponse: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            /** @description The object. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["OpenAIError400"];
+            401: components["responses"]["OpenAIError401"];
+            403: components["responses"]["OpenAIError403"];
+            404: components["responses"]["OpenAIError404"];
+            408: components["responses"]["OpenAIError408"];
+            413: components["responses"]["OpenAIError413"];
+            415: components["responses"]["OpenAIError415"];
             429: components["responses"]["OpenAIError429"];
             500: components["responses"]["OpenAIError500"];
             502: components["responses"]["OpenAIError502"];

@@ -20,9 +20,9 @@ import type {
 } from "./types.js";
 
 /** How a run is waited for. */
-export interface RunOptions {
+export interface RunOptions<Run = SourceRun> {
   /** Called with each state of the run. */
-  onProgress?: ((run: SourceRun) => void) | undefined;
+  onProgress?: ((run: Run) => void) | undefined;
 }
 
 /** The calls of a client that run sources, upload their files, read the audit ledger, and give feedback. */

@@ -76,3 +76,4 @@ class AsyncCollectionHandle:
     count = _of_collection(DocumentCalls.count)
     query = _of_collection(QueryCalls.query)
     query_batch = _of_collection(QueryCalls.query_batch)
+    map = _of_collection(QueryCalls.map_collection)

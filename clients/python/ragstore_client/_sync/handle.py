@@ -77,3 +77,4 @@ class CollectionHandle:
     count = _of_collection(DocumentCalls.count)
     query = _of_collection(QueryCalls.query)
     query_batch = _of_collection(QueryCalls.query_batch)
+    map = _of_collection(QueryCalls.map_collection)

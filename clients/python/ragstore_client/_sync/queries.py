@@ -160,3 +160,33 @@ class QueryCalls(CallSender):
             include_texts=include_texts,
         )
         return self._send(calls.query_collections(collections, search, filter_), options)
+
+    def map_collection(
+        self,
+        collection: str,
+        *,
+        points: int = 2000,
+        where: Where | None = None,
+        color: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> models.CollectionMap:
+        """Make a map of a sample of the documents, with the exact nearest neighbours of each.
+
+        The service makes one map at a time. While it makes another one, the call is retried as `retries` allow.
+
+        Args:
+            collection: name of the collection.
+            points: maximum number of documents on the map, 1 to 10,000.
+            where: a filter on metadata.
+            color: a metadata field whose values the map has.
+            **options: see `CallOptions`.
+
+        Returns:
+            The map.
+
+        Raises:
+            BadRequest: the filter is invalid, or `points` is out of range.
+            NotFound: the collection does not exist.
+            Unavailable: the service was making another map.
+        """
+        return self._send(calls.map_collection(collection, points=points, where=where, color=color), options)

@@ -24,5 +24,10 @@ def get_question_run(id: str, run_id: str) -> Call[models.QuestionRun]:
     return Call("GET", f"{_runs(id)}/{path_segment(run_id)}", json_decoder(models.QuestionRun))
 
 
+def cancel_question_run(id: str, run_id: str) -> Call[bool]:
+    """`DELETE …/questions/{id}/runs/{run_id}`."""
+    return Call("DELETE", f"{_runs(id)}/{path_segment(run_id)}", lambda _: True, result_if_gone=True)
+
+
 def _runs(id: str) -> str:
     return f"{QUESTION_SETS.path}/{path_segment(id)}/runs"

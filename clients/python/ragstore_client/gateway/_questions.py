@@ -96,11 +96,12 @@ class QuestionRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A run of a question set.
 
     Attributes:
-        status: `running`, `completed`, `failed` or `interrupted`.
+        status: `running`, `completed`, `failed`, `cancelled` or `interrupted`.
         reason: why it is not completed, such as `timeout`; empty otherwise.
         set_version: the version of the set that it used.
         base_version: the version of the knowledge base that it searched.
         questions: number of questions with expected passages.
+        searched: number of these questions that were searched for.
         figures: None unless it is completed.
         compared_with: id of the completed run before; empty without one.
         won: number of questions with a higher nDCG than in that run.
@@ -116,6 +117,7 @@ class QuestionRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     questions: int
     started_on: str
     reason: str = ""
+    searched: int = 0
     figures: RunFigures | None = None
     compared_with: str = ""
     won: int = 0

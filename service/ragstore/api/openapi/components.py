@@ -9,14 +9,13 @@ import numpy as np
 
 from ragstore.api import access, schemas
 from ragstore.errors import CODES
-from ragstore.filters.values import RESERVED_PREFIXES
-from ragstore.filters.where import CONTAINMENT, EQUALITY, MEMBERSHIP, ORDER
+from ragstore.filters.schemas import FILTER_SCHEMAS, KEY, LISTS, list_of
 from ragstore.kit import problems
 from ragstore.kit.errors import FieldError
 from ragstore.kit.health import Probe
 from ragstore.kit.openapi import REF, JsonSchema, problem_code, ref, without_marks
 from ragstore.kit.schema_marks import PROBLEM_CODE
-from ragstore.model import documents
+from ragstore.model import documents, maps
 from ragstore.model.filters.where_document import MAX_TEXT
 from ragstore.model.filters.where_document import OPERATORS as TEXT_OPERATORS
 from ragstore.operations.stream import events
@@ -24,40 +23,23 @@ from ragstore.operations.stream import events
 FLOAT32_OVERFLOW: Final = float(2**128 - 2**103)
 """The smallest number that float32 rounds to infinity."""
 
-_KEY: Final = "(?!" + "|".join(prefix.replace("$", "\\$") for prefix in RESERVED_PREFIXES) + r")[\s\S]+"
 _BASE64_FLOAT32: Final = (
     "^(?:[A-Za-z0-9+/]{16})*(?:[A-Za-z0-9+/]{16}|[A-Za-z0-9+/]{5}[AQgw]==|[A-Za-z0-9+/]{10}[AEIMQUYcgkosw048]=)$"
 )
 """Base64 of one or more four-byte floats."""
 
 
-def _list_of(items: JsonSchema) -> JsonSchema:
-    return {"type": "array", "items": items, "minItems": 1}
-
-
-_LISTS: Final = [_list_of({"type": "string"}), _list_of({"type": "boolean"}), _list_of(ref("Number"))]
-
-_OPERANDS: Final[dict[str, JsonSchema]] = {
-    **{operator: ref("Scalar") for operator in (*EQUALITY, *CONTAINMENT)},
-    **{operator: ref("Number") for operator in ORDER},
-    **{operator: {"anyOf": _LISTS} for operator in MEMBERSHIP},
-}
-
 WRITTEN_OUT: Final[dict[str, JsonSchema]] = {
     PROBLEM_CODE: problem_code(CODES),
-    "Number": {"description": "A 64-bit integer or a finite float.", "type": "number"},
-    "Scalar": {
-        "description": "A metadata value that is not a list.",
-        "anyOf": [{"type": "string"}, {"type": "boolean"}, ref("Number")],
-    },
+    **FILTER_SCHEMAS,
     "DocumentMetadata": {
         "description": (
             "A document's metadata. Values are strings, numbers, booleans, or non-empty lists of one of these types. "
             "Null means absent. Keys are not empty and do not begin with `chroma:`, `#` or `$`."
         ),
         "type": "object",
-        "propertyNames": {"minLength": 1, "pattern": f"^{_KEY}$"},
-        "additionalProperties": {"anyOf": [ref("Scalar"), *_LISTS, {"type": "null"}]},
+        "propertyNames": {"minLength": 1, "pattern": f"^{KEY}$"},
+        "additionalProperties": {"anyOf": [ref("Scalar"), *LISTS, {"type": "null"}]},
         "examples": [{"layer": "chunk", "page_number": 3, "tags": ["heating", "boiler"]}],
     },
     "CollectionMetadata": {
@@ -66,7 +48,7 @@ WRITTEN_OUT: Final[dict[str, JsonSchema]] = {
             "and do not begin with `chroma:`, `#` or `$`. `hnsw:space` is the distance function."
         ),
         "type": "object",
-        "propertyNames": {"minLength": 1, "pattern": f"^{_KEY}$"},
+        "propertyNames": {"minLength": 1, "pattern": f"^{KEY}$"},
         "properties": {"hnsw:space": {"enum": ["cosine", "l2", "ip", None]}},
         "additionalProperties": {"anyOf": [ref("Scalar"), {"type": "null"}]},
         "examples": [{"organization_id": "org-1", "language": "en"}],
@@ -77,7 +59,7 @@ WRITTEN_OUT: Final[dict[str, JsonSchema]] = {
             "MessagePack may also contain the bytes themselves."
         ),
         "anyOf": [
-            _list_of({"type": "number", "exclusiveMinimum": -FLOAT32_OVERFLOW, "exclusiveMaximum": FLOAT32_OVERFLOW}),
+            list_of({"type": "number", "exclusiveMinimum": -FLOAT32_OVERFLOW, "exclusiveMaximum": FLOAT32_OVERFLOW}),
             {"type": "string", "contentEncoding": "base64", "pattern": _BASE64_FLOAT32},
         ],
         "examples": [[0.1, 0.2, 0.3], "zczMPc3MTD6amZk+"],
@@ -86,29 +68,6 @@ WRITTEN_OUT: Final[dict[str, JsonSchema]] = {
         "description": "The stored embedding: numbers in JSON, the bytes of little-endian float32 in MessagePack.",
         "type": "array",
         "items": {"type": "number"},
-    },
-    "Where": {
-        "description": (
-            "A filter over metadata. Several fields, and several operators on one field, must all hold. `$and` and "
-            "`$or` take lists of filters. `{}` selects everything. Numbers compare as numbers, so 1 equals 1.0. A "
-            "boolean is not a number, and a list equals nothing. `$ne`, `$nin` and `$not_contains` also select "
-            "documents without the field. `$contains` searches lists."
-        ),
-        "type": "object",
-        "propertyNames": {"minLength": 1, "pattern": rf"^(?:\$and|\$or|{_KEY})$"},
-        "properties": {"$and": _list_of(ref("Where")), "$or": _list_of(ref("Where"))},
-        "additionalProperties": {"anyOf": [ref("Scalar"), ref("WhereOperators")]},
-        "examples": [
-            {"layer": "chunk", "page_number": {"$gte": 2, "$lt": 9}},
-            {"$or": [{"section_id": {"$in": ["intro", "keys"]}}, {"tags": {"$contains": "boiler"}}]},
-        ],
-    },
-    "WhereOperators": {
-        "description": "Operators on one metadata field. All must hold.",
-        "type": "object",
-        "minProperties": 1,
-        "properties": _OPERANDS,
-        "additionalProperties": False,
     },
     "WhereDocument": {
         "description": (
@@ -119,8 +78,8 @@ WRITTEN_OUT: Final[dict[str, JsonSchema]] = {
         "type": "object",
         "properties": {
             **{operator: {"type": "string", "minLength": 1, "maxLength": MAX_TEXT} for operator in TEXT_OPERATORS},
-            "$and": _list_of(ref("WhereDocument")),
-            "$or": _list_of(ref("WhereDocument")),
+            "$and": list_of(ref("WhereDocument")),
+            "$or": list_of(ref("WhereDocument")),
         },
         "additionalProperties": False,
         "examples": [{"$contains": "boiler"}],
@@ -170,6 +129,8 @@ _STRUCTS: Final = (
     schemas.MultiQueryRequest,
     schemas.QueryResults,
     schemas.MultiQueryResults,
+    schemas.MapRequest,
+    maps.CollectionMap,
     schemas.ServiceInfo,
     access.Access,
     schemas.Health,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias, Unpack
 
 from ragstore_client._call import Call
@@ -21,11 +21,18 @@ SetLike: TypeAlias = str | Stored[models.QuestionSet] | Descriptor
 class QuestionRunCalls(CallSender):
     """Run question sets, which `client.question_sets` creates and changes."""
 
-    def run_question_set(self, question_set: SetLike, **options: Unpack[CallOptions]) -> models.QuestionRun:
+    def run_question_set(
+        self,
+        question_set: SetLike,
+        *,
+        progress: Callable[[models.QuestionRun], None] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> models.QuestionRun:
         """Run a question set, and wait until the run has ended.
 
         Args:
             question_set: its id, or what another call returned.
+            progress: is called with each state of the run.
             **options: see `CallOptions`.
 
         Returns:
@@ -36,7 +43,7 @@ class QuestionRunCalls(CallSender):
             NotFound: there is no such set.
         """
         started = self.start_question_run(question_set, **options)
-        return self.wait_for_question_run(question_set, started.run_id, **options)
+        return self.wait_for_question_run(question_set, started.run_id, progress=progress, **options)
 
     def start_question_run(self, question_set: SetLike, **options: Unpack[CallOptions]) -> models.AcceptedQuestionRun:
         """Start a run of a question set.
@@ -56,6 +63,7 @@ class QuestionRunCalls(CallSender):
         question_set: SetLike,
         run_id: str,
         *,
+        progress: Callable[[models.QuestionRun], None] | None = None,
         retry_seconds: float = RETRY_SECONDS,
         **options: Unpack[CallOptions],
     ) -> models.QuestionRun:
@@ -64,6 +72,7 @@ class QuestionRunCalls(CallSender):
         Args:
             question_set: its id, or what another call returned.
             run_id: the run.
+            progress: is called with each state of the run.
             retry_seconds: how long a request is retried while the gateway is away.
             **options: see `CallOptions`.
 
@@ -71,7 +80,7 @@ class QuestionRunCalls(CallSender):
             NotFound: there is no such run.
         """
         call = calls.get_question_run(id_of(question_set), run_id)
-        return until_ended(self._lasting(retry_seconds, options), call)
+        return until_ended(self._lasting(retry_seconds, options), call, progress)
 
     def get_question_run(
         self, question_set: SetLike, run_id: str, **options: Unpack[CallOptions]
@@ -87,6 +96,20 @@ class QuestionRunCalls(CallSender):
             NotFound: there is none.
         """
         return self._send(calls.get_question_run(id_of(question_set), run_id), options)
+
+    def cancel_question_run(self, question_set: SetLike, run_id: str, **options: Unpack[CallOptions]) -> None:
+        """Cancel a run, which then has no figures.
+
+        Args:
+            question_set: its id, or what another call returned.
+            run_id: the run.
+            **options: see `CallOptions`.
+
+        Raises:
+            Conflict: it has ended already, and was not cancelled.
+            NotFound: there is none.
+        """
+        self._send(calls.cancel_question_run(id_of(question_set), run_id), options)
 
     def iter_question_runs(
         self, question_set: SetLike, *, page_size: int = 100, **options: Unpack[CallOptions]

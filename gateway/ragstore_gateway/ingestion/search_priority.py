@@ -1,0 +1,172 @@
+"""`SearchPriority`: ingestions wait for searches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from ragstore_gateway.engines.engine_collection import EngineCollection, Record
+from ragstore_gateway.ingestion.errors import LeaseLost
+
+T = TypeVar("T")
+
+PAUSE_SECONDS: Final = 0.1
+"""Maximum pause of ingestions, however many searches there are."""
+
+WINDOW_SECONDS: Final = 0.01
+"""How long ingestions continue beside searches after such a pause."""
+
+RECENT_SECONDS: Final = 1.0
+"""How long after a search records are written in small parts."""
+
+SMALL_WRITE: Final = 8
+"""Number of records of a write while there are searches. Embedded Chroma executes one call at a time, so that a search
+waits for the write in progress: 18 ms of processor time for 8 records of 256 components, 135 ms for 96."""
+
+
+class SearchPriority:
+    """Delays ingestions of this process while it searches.
+
+    Both run on one event loop. A search takes about 15 turns of it, and each turn would wait for the steps of all
+    ingestions and of their transactions.
+    """
+
+    def __init__(self) -> None:
+        self._searches = 0
+        self._searched_at = float("-inf")
+        self._pause_began = 0.0
+        self._paused_seconds = 0.0
+        self._window_ends = 0.0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._writing = asyncio.Lock()
+
+    @contextmanager
+    def search(self) -> Iterator[None]:
+        """A search, for the time of a block. A search may be a part of another one."""
+        now = asyncio.get_running_loop().time
+        if not self._searches:
+            self._pause_began = now()
+        self._searches += 1
+        try:
+            yield
+        finally:
+            self._searches -= 1
+            self._searched_at = now()
+            if not self._searches:
+                self._paused_seconds += max(0.0, self._searched_at - self._pause_began)
+                self._continue_next()
+
+    async def pausing(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine, whose steps wait for searches. A step ends where the coroutine waits.
+
+        Tasks that the coroutine creates do not wait, unless they are `pausing`, too.
+        """
+        return await _Pausing(self, coroutine)
+
+    async def write(self, store: EngineCollection, records: Sequence[Record], may_write: Callable[[], bool]) -> None:
+        """Store records: with one write, or in small parts while there are searches.
+
+        Args:
+            may_write: whether this process may still write, which is checked before each part.
+
+        Raises:
+            LeaseLost: it may not.
+            ServiceError: the engine failed. It may have some of the records.
+        """
+        left = records
+        while left:
+            async with self._writing if self._is_searched else nullcontext():
+                if not may_write():
+                    raise LeaseLost
+                part = left[:SMALL_WRITE] if self._is_searched else left
+                await store.write(part)
+            left = left[len(part) :]
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the next step has to wait."""
+        return self._searches > 0 and asyncio.get_running_loop().time() >= self._window_ends
+
+    async def turn(self) -> None:
+        """Wait for the end of a pause. The steps that wait run one after the other."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        if self._timer is None:
+            self._set_timer()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            # The turn may have come together with the cancellation.
+            if turn.done() and not turn.cancelled():
+                self._continue_next()
+            raise
+
+    def step_ended(self) -> None:
+        """Let the next step run that waits."""
+        if self._waiting:
+            self._continue_next()
+
+    @property
+    def _is_searched(self) -> bool:
+        return self._searches > 0 or asyncio.get_running_loop().time() < self._searched_at + RECENT_SECONDS
+
+    def _continue_next(self) -> None:
+        if self.is_paused:
+            return
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._paused_seconds = 0.0
+
+    def _set_timer(self) -> None:
+        ends = self._pause_began + PAUSE_SECONDS - self._paused_seconds
+        self._timer = asyncio.get_running_loop().call_at(ends, self._open_window)
+
+    def _open_window(self) -> None:
+        self._timer = None
+        if self._waiting:
+            self._window_ends = self._pause_began = asyncio.get_running_loop().time() + WINDOW_SECONDS
+            self._paused_seconds = 0.0
+            self._continue_next()
+            self._set_timer()
+
+
+class _Pausing(Generic[T]):
+    """Runs a coroutine step by step.
+
+    Args:
+        priority: delays the steps.
+        coroutine: the coroutine.
+    """
+
+    def __init__(self, priority: SearchPriority, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._priority = priority
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, None, T]:
+        start = step = partial(self._coroutine.send, None)
+        try:
+            while True:
+                if self._priority.is_paused and step is start:
+                    yield from self._priority.turn().__await__()
+                try:
+                    awaited = step()
+                except StopIteration as stop:
+                    result: T = stop.value
+                    return result
+                finally:
+                    self._priority.step_ended()
+                step = start
+                try:
+                    yield awaited
+                except BaseException as error:  # noqa: BLE001  # the coroutine gets it, without a pause
+                    step = partial(self._coroutine.throw, error)
+        finally:
+            self._coroutine.close()

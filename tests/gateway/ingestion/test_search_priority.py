@@ -1,0 +1,179 @@
+"""Ingestions wait for searches, and end nevertheless."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import httpx
+import numpy as np
+import pytest
+
+from ragstore_gateway.engines.engine_collection import Record
+from ragstore_gateway.engines.in_memory_store import InMemoryStore
+from ragstore_gateway.ingestion import search_priority
+from ragstore_gateway.ingestion.errors import LeaseLost
+from ragstore_gateway.ingestion.search_priority import SMALL_WRITE, SearchPriority
+from tests.gateway.ingestion.conftest import new_base
+from tests.support.ingestion import EmbeddingServer, until
+from tests.support.metric_samples import grown, samples_of
+
+UPSERTS = 'ragstore_chroma_duration_seconds_count{operation="upsert"}'
+
+
+class Recorded(InMemoryStore):
+    """An engine that records the number of records of each write."""
+
+    def __init__(self) -> None:
+        super().__init__({}, "tea", 2)
+        self.writes: list[int] = []
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Store records."""
+        self.writes.append(len(records))
+        await super().write(records)
+
+
+@pytest.fixture
+def priority(monkeypatch: pytest.MonkeyPatch) -> SearchPriority:
+    """A priority whose pauses end with the searches only."""
+    monkeypatch.setattr(search_priority, "PAUSE_SECONDS", 3600.0)
+    return SearchPriority()
+
+
+async def turns() -> None:
+    """Let everything run that can run."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def steps(done: list[str], name: str) -> str:
+    """Three steps."""
+    for number in range(3):
+        done.append(f"{name}{number}")
+        await asyncio.sleep(0)
+    return name
+
+
+async def test_a_step_waits_for_the_end_of_all_searches(priority: SearchPriority) -> None:
+    done: list[str] = []
+    with priority.search():
+        with priority.search():
+            task = asyncio.create_task(priority.pausing(steps(done, "a")))
+            await turns()
+            assert done == []
+        await turns()
+        assert done == []
+    assert await task == "a"
+    assert done == ["a0", "a1", "a2"]
+
+
+async def test_a_search_that_begins_during_a_step_delays_all_other_steps(priority: SearchPriority) -> None:
+    done: list[str] = []
+    over = asyncio.Event()
+
+    async def search() -> None:
+        with priority.search():
+            await over.wait()
+
+    async def begin() -> None:
+        searches.append(asyncio.create_task(search()))
+        await asyncio.sleep(0)
+        done.append("begun")
+
+    searches: list[asyncio.Task[None]] = []
+    with priority.search():
+        tasks = [asyncio.create_task(priority.pausing(each)) for each in (begin(), steps(done, "a"), steps(done, "b"))]
+        await turns()
+    await turns()
+    assert "begun" not in done
+    over.set()
+    await asyncio.gather(*tasks, *searches)
+    assert sorted(done) == ["a0", "a1", "a2", "b0", "b1", "b2", "begun"]
+
+
+async def test_steps_continue_beside_searches_without_end() -> None:
+    done: list[str] = []
+    priority = SearchPriority()
+    with priority.search():
+        found = await asyncio.gather(*(priority.pausing(steps(done, name)) for name in "abcdefgh"))
+    assert "".join(found) == "abcdefgh"
+
+
+async def test_a_coroutine_gets_the_errors_and_the_cancellation_of_its_waits(priority: SearchPriority) -> None:
+    failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    caught: list[str] = []
+
+    async def wait() -> None:
+        try:
+            await failing
+        except ValueError as error:
+            caught.append(str(error))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            caught.append("cancelled")
+
+    task = asyncio.create_task(priority.pausing(wait()))
+    await turns()
+    with priority.search():
+        failing.set_exception(ValueError("lost"))
+        await turns()
+        assert caught == ["lost"]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert caught == ["lost", "cancelled"]
+
+
+async def test_a_cancelled_step_gives_its_turn_to_the_next_one(priority: SearchPriority) -> None:
+    done: list[str] = []
+    with priority.search():
+        first = asyncio.create_task(priority.pausing(steps(done, "a")))
+        second = asyncio.create_task(priority.pausing(steps(done, "b")))
+        await turns()
+    first.cancel()
+    assert await second == "b"
+    assert done == ["b0", "b1", "b2"]
+
+
+async def test_records_are_written_in_small_parts_during_searches(priority: SearchPriority) -> None:
+    records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(2 * SMALL_WRITE + 1)]
+    store = Recorded()
+    await store.create()
+    await priority.write(store, records, lambda: True)
+    with priority.search():
+        await priority.write(store, records, lambda: True)
+    assert store.writes == [2 * SMALL_WRITE + 1, SMALL_WRITE, SMALL_WRITE, 1]
+
+
+async def test_no_part_is_written_without_a_lease(priority: SearchPriority) -> None:
+    records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(2 * SMALL_WRITE)]
+    store = Recorded()
+    await store.create()
+    with priority.search(), pytest.raises(LeaseLost):
+        await priority.write(store, records, lambda: not store.writes)
+    assert store.writes == [SMALL_WRITE]
+
+
+@pytest.mark.parametrize("documents", [1, 3], ids=["a large document", "small documents"])
+async def test_documents_are_ingested_beside_a_search_that_waits(
+    client: httpx.AsyncClient, server: EmbeddingServer, documents: int
+) -> None:
+    base = await new_base(client, server, chunkStrategy="window", chunkSize=20, chunkOverlap=0)
+    await base.completed("first", "Trains leave at noon.")
+    server.held = "green tea"
+    search = asyncio.create_task(base.query("green tea"))
+    try:
+        await until(lambda: server.waiting == 1)
+        before = samples_of((await client.get("/metrics")).text)
+        text = "".join(f"black tea {number:9} " for number in range(48 // documents))
+        ingestions = [await base.ingest(f"doc {number}", f"{number:18} \n{text}") for number in range(documents)]
+        ended = [await base.ended(each) for each in ingestions]
+        assert {each["status"] for each in ended} == {"completed"}
+        upserts = grown(before, samples_of((await client.get("/metrics")).text), UPSERTS)
+        assert upserts >= sum(each["chunks"] for each in ended) / SMALL_WRITE >= 6
+        assert not search.done()
+    finally:
+        server.held = "\0"
+    assert await search
