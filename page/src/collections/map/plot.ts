@@ -29,6 +29,8 @@ export type Place = [x: number, y: number];
 export class Plot {
   /** Places of the points on the canvas. */
   #places: Place[] = [];
+  /** The forms that were drawn, by their parameters: each frame needs the same. */
+  readonly #forms = new Map<string, Form>();
   readonly #canvas: HTMLCanvasElement;
   readonly #context: CanvasRenderingContext2D;
 
@@ -53,7 +55,7 @@ export class Plot {
     // The largest groups come last, and those that are none first.
     for (const { glyph, kind, points } of groups.toReversed()) {
       const colour = getComputedStyle(canvas.closest(".map")?.querySelector(`.${kind}`) ?? canvas).color;
-      const [plain, faint] = [1, FAINT].map((alpha) => formOf(glyph, colour, size * ratio, alpha));
+      const [plain, faint] = [1, FAINT].map((alpha) => this.#form(glyph, colour, size * ratio, alpha));
       for (const point of points) {
         const [x, y] = this.#places[point] as Place;
         stamp(pixels, canvas.width, (isChosen && !isChosen.has(point) ? faint : plain) as Form, x * ratio, y * ratio);
@@ -86,6 +88,13 @@ export class Plot {
   /** The points within a line. */
   pointsIn(line: Place[]): number[] {
     return [...this.#places.keys()].filter((point) => isWithin(this.#places[point] as Place, line));
+  }
+
+  #form(...parts: Parameters<typeof formOf>): Form {
+    const key = parts.join();
+    const form = this.#forms.get(key) ?? formOf(...parts);
+    this.#forms.set(key, form);
+    return form;
   }
 
   #circle(place: Place | undefined): void {
