@@ -1,5 +1,5 @@
 /** What a question is put to: a model that cites, or a base whose passages are shown. */
-import { Fragment, h } from "../jsx";
+import { h } from "../jsx";
 import { gateway } from "../api";
 import { listBases, type Named } from "../bases/calls";
 import { Problem } from "../parts";
@@ -90,15 +90,6 @@ export function TargetChooser({ of: { models, bases, chosen } }: { of: Targets }
 /** Why a list of targets could not be read. Both calls mostly fail for one reason, which is shown once. */
 export function TargetProblems({ of: { models, bases } }: { of: Targets }) {
   const failing = [models, bases].filter((each) => each.trouble);
-  const reasons = new Map(failing.map((each) => [each.trouble && raw(each.trouble.failure.title), each.trouble]));
-  return (
-    <>
-      {[...reasons].map(
-        ([reason, trouble]) =>
-          trouble && (
-            <Problem key={reason} failure={trouble.failure} nextAt={trouble.nextAt} retry={() => failing.forEach((each) => each.reload())} />
-          ),
-      )}
-    </>
-  );
+  const trouble = failing[0]?.trouble;
+  return trouble ? <Problem failure={trouble.failure} nextAt={trouble.nextAt} retry={() => failing.forEach((each) => each.reload())} /> : null;
 }

@@ -1,1 +1,0 @@
-import{h as a}from"./chunk-CMZADIIW.js";import"./chunk-PAWMGJUQ.js";export{a as default};
