@@ -140,17 +140,22 @@ def traced_chat(folder: Path) -> list[Part]:
             environ = {**traces, "RAGSTORE_URL": store.url, "RAGSTORE_GATEWAY_UPSTREAM_URL": upstream.url}
             with running(start_gateway(folder, environ)) as served:
                 fill(served.url, upstream.url)
-                for question in ("What is hot?", "How long does green tea brew?"):
-                    trace_id = uuid4().hex
-                    messages = [{"role": "user", "content": question}]
-                    httpx.post(
-                        f"{served.url}/v1/chat/completions",
-                        json={"model": "rag/teas", "messages": messages},
-                        headers={"traceparent": f"00-{trace_id}-{PARENT}-01"},
-                        timeout=60,
-                    ).raise_for_status()
+                send_chat(served.url, "What is hot?")
+                trace_id = send_chat(served.url, "How long does green tea brew?")
                 collector.wait_for(lambda _: any(each.name == CHAT for each in parts(collector, trace_id)))
     return parts(collector, trace_id)
+
+
+def send_chat(url: str, question: str) -> str:
+    """Send a chat to the assistant. Returns the id of its trace."""
+    trace_id = uuid4().hex
+    httpx.post(
+        f"{url}/v1/chat/completions",
+        json={"model": "rag/teas", "messages": [{"role": "user", "content": question}]},
+        headers={"traceparent": f"00-{trace_id}-{PARENT}-01"},
+        timeout=60,
+    ).raise_for_status()
+    return trace_id
 
 
 def fill(url: str, provider: str) -> None:

@@ -7,7 +7,8 @@ loopback, whose pages one run of a source reads. All rows have the same server o
 immediately, or after `--embedding-seconds`. The loops are programs of their own: Chroma in batches of 256 chunks, and
 LangChain over Chroma one by one and in batches of 1,000, by a Python that has `langchain-chroma` and `chromadb`.
 Processor time is measured for the gateways with the processes that they have started, or for the loop, without the
-server of embeddings, PostgreSQL, and the store beside it. A load with a size of 0 is left out.
+server of embeddings, PostgreSQL, and the store beside it. A load with a size of 0 is left out. With
+`--embedding-seconds`, the loops are left out, which send one request after the other.
 """
 
 from __future__ import annotations
@@ -304,14 +305,14 @@ async def measure(options: argparse.Namespace) -> None:
 
     async with embedding_server(options.embedding_seconds) as embeddings:
         for load in loads_of(options):
-            if load.texts:
+            if load.texts and not options.embedding_seconds:
                 add(
                     await asyncio.to_thread(
                         of_loop, f"Chroma, {load.name}", "chroma", sys.executable, load, embeddings.url
                     )
                 )
             for each, title in (("langchain", "in batches"), ("langchain-single", "one by one")):
-                if options.langchain and load.texts:
+                if options.langchain and load.texts and not options.embedding_seconds:
                     name = f"LangChain {title}, {load.name}"
                     add(await asyncio.to_thread(of_loop, name, each, options.langchain, load, embeddings.url))
             for database in options.databases:

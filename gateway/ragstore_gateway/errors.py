@@ -198,48 +198,6 @@ class IngestionEnded(Conflict):
     """An ingestion that has ended cannot be cancelled."""
 
 
-class SourceNotFound(NotFound):
-    """The knowledge base has no source of this name."""
-
-
-class SourceFileNotFound(NotFound):
-    """The source has no file of this name."""
-
-
-class NotAnUploadSource(Conflict):
-    """Only a source of type `upload` has files."""
-
-
-class SourceRunNotFound(NotFound):
-    """The source has no run of this id, or its entry was removed with the oldest ones."""
-
-
-class SourceDisabled(Conflict):
-    """A source that is not enabled cannot be run."""
-
-
-class SourceRunning(Conflict):
-    """A run of the source has not ended.
-
-    Args:
-        detail: one sentence for the caller, with the id of the run.
-        resource: path of the run.
-    """
-
-    def __init__(self, detail: str, resource: str) -> None:
-        super().__init__(detail)
-        self._resource = resource
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """Where the run is."""
-        return {"Location": self._resource}
-
-
-class SourceRunEnded(Conflict):
-    """A run that has ended cannot be cancelled."""
-
-
 class QuestionRunNotFound(NotFound):
     """The question set has no run of this id, or its entry was removed with the oldest ones."""
 
@@ -254,14 +212,6 @@ class QuestionSetRunning(Conflict):
 
 class NothingExpected(Conflict):
     """No question of the set has an expected passage, so a run would measure nothing."""
-
-
-class TooManyPreviews(ServiceError):
-    """The maximum number of previews is in progress."""
-
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Too many previews"
-    retry_after = 10
 
 
 class QueueFull(ServiceError):

@@ -50,7 +50,9 @@ async def gateway(image: Engine, provider: EmbeddingServer, tmp_path: Path) -> A
             yield served
 
 
-async def test_documents_of_several_formats_are_ingested_and_found(gateway: Served, provider: EmbeddingServer) -> None:
+async def test_documents_of_several_formats_are_found_and_a_built_in_model_is_503(
+    gateway: Served, provider: EmbeddingServer
+) -> None:
     page = "<html><body><article><h1>Ovens</h1><p>The oven bakes bread at 220 degrees.</p></article></body></html>"
     async with client_of(gateway.url) as client:
         parameters = {"baseUrl": provider.url}
@@ -58,6 +60,11 @@ async def test_documents_of_several_formats_are_ingested_and_found(gateway: Serv
         await base.completed("kettle.md", "# Kettles\n\nThe kettle boils water.", "text/markdown")
         await base.completed("oven.html", page, "text/html")
         found = await base.query("The kettle boils water.")
+        for model in ("builtin/wordllama", "builtin/minilm", "builtin/e5-small"):
+            response = await client.post("/v1/embeddings", json={"model": model, "input": "tea"})
+            assert response.status_code == 503
+            assert response.json()["error"]["code"] == "model_unavailable"
+            assert "pip install 'ragstore-gateway[" in response.json()["error"]["message"]
     assert sorted(each["text"] for each in found) == [
         "# Kettles\n\nThe kettle boils water.",
         "Ovens\nThe oven bakes bread at 220 degrees.",

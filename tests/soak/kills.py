@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import random
 import sys
 import tempfile
@@ -206,23 +207,38 @@ class Campaign:
     async def _check_visible(self) -> None:
         """Check that each document that searches find is complete."""
         before = {row.id: row for row in self._state.documents()}
-        chunks = self._chunks()
+        found = {row.id: self._chunks_of(row.current_revision) for row in before.values()}
         after = {row.id: row.current_revision for row in self._state.documents()}
         for id, row in before.items():
             if after.get(id) != row.current_revision:
                 continue  # it was replaced meanwhile
-            found = [chunk for chunk in chunks if chunk["metadata"].get("revision") == row.current_revision]
-            indexes = [chunk["metadata"]["chunk_index"] for chunk in found]
+            indexes = [chunk["metadata"]["chunk_index"] for chunk in found[id]]
             if sorted(set(indexes)) != list(range(row.chunks)):
                 self.findings.partly_visible.append(row.name)
             if len(set(indexes)) != len(indexes):
                 self.findings.duplicated.append(row.name)
 
-    def _chunks(self) -> list[dict[str, Any]]:
-        url = self._store_url or f"http://127.0.0.1:{self._port}"
-        names = httpx.get(f"{url}/collections", timeout=30).json()["collections"]
+    @property
+    def _url(self) -> str:
+        """The address of the store."""
+        return self._store_url or f"http://127.0.0.1:{self._port}"
+
+    def _collections(self) -> list[str]:
+        names = httpx.get(f"{self._url}/collections", timeout=30).json()["collections"]
         known = set(self._state.active_collections())
-        return [chunk for each in names if each["name"] in known for chunk in all_documents(url, each["name"])]
+        return [each["name"] for each in names if each["name"] in known]
+
+    def _chunks(self) -> list[dict[str, Any]]:
+        return [chunk for name in self._collections() for chunk in all_documents(self._url, name)]
+
+    def _chunks_of(self, revision: str) -> list[dict[str, Any]]:
+        """The chunks of a revision, by one request: between two pages, the removal of others would move some."""
+        params: dict[str, str | int] = {"where": json.dumps({"revision": revision}), "limit": 1000}
+        pages = [
+            httpx.get(f"{self._url}/collections/{name}/documents", params=params, timeout=30)
+            for name in self._collections()
+        ]
+        return [chunk for page in pages for chunk in page.raise_for_status().json()["documents"]]
 
     async def _wait_for_all(self) -> None:
         deadline = time.monotonic() + END_SECONDS

@@ -177,6 +177,7 @@ def _schemas(app: Litestar) -> JsonSchema:
                 "ragstore.filters.grammar",
                 "ragstore_gateway.errors",
                 "ragstore_gateway.fetching.errors",
+                "ragstore_gateway.sources.errors",
                 "ragstore_gateway.tenants.errors",
             )
             if not kind.abstract

@@ -186,7 +186,7 @@ class Embeddings:
         Raises:
             InvalidRequest: they are not valid.
             ModelDamaged: the built-in model's files cannot be used.
-            ModelUnavailable: another local model cannot be loaded.
+            ModelUnavailable: another local model cannot be loaded, or an extra is not installed.
         """
         converted = self.validate(provider, parameters)
         if isinstance(converted, LocalParameters) and converted.model.startswith(PREFIX):
@@ -197,10 +197,6 @@ class Embeddings:
             self._of_new_bases = converted.model
         if isinstance(converted, LocalParameters):
             if converted.model in builtin.MODELS:
-                try:
-                    builtin.MODELS[converted.model].require_extra()
-                except MissingExtra as error:
-                    raise ModelUnavailable(str(error)) from None
                 self._load_builtin(converted.model)
             else:
                 local = self._local(converted)
@@ -339,10 +335,15 @@ class Embeddings:
 
         Raises:
             ModelDamaged: its files cannot be used.
+            ModelUnavailable: its extra is not installed.
         """
         # Threads load models for several embedders.
         with self._loading:
             if model not in self._builtin:
+                try:
+                    builtin.MODELS[model].require_extra()
+                except MissingExtra as error:
+                    raise ModelUnavailable(str(error)) from None
                 self._builtin[model] = builtin.MODELS[model].create()
             return self._builtin[model]
 

@@ -8,7 +8,7 @@ with an index for each key.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence, Set
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar, cast
@@ -21,15 +21,10 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client.common.client_exceptions import QdrantException, ResourceExhaustedResponse
 from qdrant_client.http.exceptions import ApiException
 from qdrant_client.models import (
-    Condition,
     Distance,
     ExtendedPointId,
-    FieldCondition,
-    HasIdCondition,
-    MatchAny,
     PayloadSchemaType,
     PointStruct,
-    Range,
     ScoredPoint,
     SearchParams,
     StrictModeConfigOutput,
@@ -45,19 +40,24 @@ from ragstore_client import Where
 from ragstore_gateway.engines import filters
 from ragstore_gateway.engines.engine_collection import MetadataValue, Passage, Record, Vector
 from ragstore_gateway.engines.failures import StoreErrors, check_dimension, dimension_mismatch, empty_if_missing
-from ragstore_gateway.engines.filters import All, Compared, Either, Filter, Not, OneOf
+from ragstore_gateway.engines.filters import Filter
 from ragstore_gateway.engines.names import field_name, metadata_key, physical_name
+from ragstore_gateway.engines.qdrant_filters import (
+    NUMBERS,
+    TOKENS,
+    numbers_field,
+    qdrant_filter,
+    without_unknown_numbers,
+)
 from ragstore_gateway.engines.ranking import MAX_FETCHED, cosine_relevance, relevance, search_ranked
 from ragstore_gateway.engines.shared_client import Secrets, SharedClient
 from ragstore_gateway.engines.store_parameters import QdrantParameters
-from ragstore_gateway.engines.tokens import key_tokens, metadata_tokens
+from ragstore_gateway.engines.tokens import metadata_tokens
 from ragstore_gateway.engines.vectors import unit_matrix, unit_vector
 from ragstore_gateway.secrets.secret_references import SecretReferences
 
 TEXT: Final = "text"
 METADATA: Final = "metadata"
-TOKENS: Final = "tokens"
-NUMBERS: Final = "numbers"
 MAX_NAME_LENGTH: Final = 255
 MAX_DIMENSION: Final = 65_536
 CREATION_POLLS: Final = 20
@@ -68,7 +68,6 @@ _REJECTIONS: Final = frozenset(
 )
 """gRPC statuses of a call that would fail again."""
 
-_OPERATORS: Final = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 T = TypeVar("T")
 
 _METADATA: Final = dict[str, MetadataValue]
@@ -278,7 +277,7 @@ class QdrantStore:
             indexed.add(path.replace('"', ""))
 
     async def _index_numbers(self, connection: QdrantConnection, key: str) -> None:
-        path = _numbers(key)
+        path = numbers_field(key)
         try:
             await self._index(connection, path, PayloadSchemaType.FLOAT)
         except AioRpcError as error:
@@ -318,7 +317,7 @@ class QdrantStore:
     ) -> T:
         """Make a call with a filter and a maximum number of points, and again within what strict mode allows."""
         try:
-            return await call(_filter(filter_), MAX_FETCHED)
+            return await call(qdrant_filter(filter_), MAX_FETCHED)
         except AioRpcError as error:
             if error.code() is not StatusCode.INVALID_ARGUMENT:
                 raise
@@ -327,8 +326,8 @@ class QdrantStore:
             indexed = {path.replace('"', "") for path in info.payload_schema or {}}
             if mode.max_payload_index_count is None or len(indexed) < mode.max_payload_index_count:
                 # Each key with numbers has an index. Another key has none.
-                filter_ = _without_unknown_numbers(filter_, indexed)
-            return await call(_filter(filter_), min(mode.max_query_limit or MAX_FETCHED, MAX_FETCHED))
+                filter_ = without_unknown_numbers(filter_, indexed)
+            return await call(qdrant_filter(filter_), min(mode.max_query_limit or MAX_FETCHED, MAX_FETCHED))
 
     def _require_completed(self, result: UpdateResult) -> None:
         """Check that a change is visible. Qdrant also accepts changes that it has not applied in time."""
@@ -370,45 +369,3 @@ def _passage(point: ScoredPoint | QdrantRecord, score: float) -> Passage:
     metadata = msgspec.convert(payload.get(METADATA, {}), _METADATA)
     decoded = {metadata_key(name): value for name, value in metadata.items()}
     return Passage(str(point.id), str(payload.get(TEXT, "")), score, decoded)
-
-
-def _numbers(key: str) -> str:
-    return f'{NUMBERS}."{field_name(key)}"'
-
-
-def _without_unknown_numbers(filter_: Filter, indexed: Set[str]) -> Filter:
-    """A filter without comparisons of keys that have no index. No record matches them."""
-    match filter_:
-        case Compared(key):
-            return filter_ if _numbers(key).replace('"', "") in indexed else Either(())
-        case Not(inner):
-            return Not(_without_unknown_numbers(inner, indexed))
-        case All(filters_):
-            return All(tuple(_without_unknown_numbers(each, indexed) for each in filters_))
-        case Either(filters_):
-            return Either(tuple(_without_unknown_numbers(each, indexed) for each in filters_))
-    return filter_
-
-
-def _filter(filter_: Filter) -> QdrantFilter | None:
-    if filter_ == filters.EVERYTHING:
-        return None
-    condition = _condition(filter_)
-    return condition if isinstance(condition, QdrantFilter) else QdrantFilter(must=[condition])
-
-
-def _condition(filter_: Filter) -> Condition:
-    match filter_:
-        case OneOf(key, values):
-            return FieldCondition(key=TOKENS, match=MatchAny(any=key_tokens(key, values)))
-        case Compared(key, order, number):
-            # A range compares doubles.
-            return FieldCondition(key=_numbers(key), range=Range(**{_OPERATORS[order]: number}))
-        case Not(inner):
-            return QdrantFilter(must_not=[_condition(inner)])
-        case All(filters_):
-            return QdrantFilter(must=[_condition(each) for each in filters_])
-        case Either(()):
-            return HasIdCondition(has_id=[])
-        case Either(filters_):
-            return QdrantFilter(should=[_condition(each) for each in filters_])

@@ -15,10 +15,14 @@ from ragstore_gateway.ingestion.errors import LeaseLost
 T = TypeVar("T")
 
 PAUSE_SECONDS: Final = 0.1
-"""Maximum pause of ingestions, however many searches there are."""
+"""Maximum time that ingestions wait for several searches."""
 
 WINDOW_SECONDS: Final = 0.01
-"""How long ingestions continue beside searches after such a pause."""
+"""How long ingestions continue beside searches after such a time."""
+
+LONG_SEARCH_SECONDS: Final = 0.25
+"""Maximum time that ingestions wait for one search, and how long they continue beside it then. It waits for a provider
+or an engine, and not for the event loop."""
 
 RECENT_SECONDS: Final = 1.0
 """How long after a search records are written in small parts."""
@@ -126,13 +130,14 @@ class SearchPriority:
         self._paused_seconds = 0.0
 
     def _set_timer(self) -> None:
-        ends = self._pause_began + PAUSE_SECONDS - self._paused_seconds
-        self._timer = asyncio.get_running_loop().call_at(ends, self._open_window)
+        seconds = PAUSE_SECONDS - self._paused_seconds if self._paused_seconds else LONG_SEARCH_SECONDS
+        self._timer = asyncio.get_running_loop().call_at(self._pause_began + seconds, self._open_window)
 
     def _open_window(self) -> None:
         self._timer = None
         if self._waiting:
-            self._window_ends = self._pause_began = asyncio.get_running_loop().time() + WINDOW_SECONDS
+            seconds = WINDOW_SECONDS if self._paused_seconds else LONG_SEARCH_SECONDS
+            self._window_ends = self._pause_began = asyncio.get_running_loop().time() + seconds
             self._paused_seconds = 0.0
             self._continue_next()
             self._set_timer()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Final
 
 import sqlalchemy as sa
@@ -24,6 +23,7 @@ from ragstore_gateway.ingestion.documents import AlsoStore
 from ragstore_gateway.ingestion.metadata_changes import change_metadata
 from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import CANCELLED, COMPLETED, FAILED, UNFINISHED, lock_base
+from ragstore_gateway.openai_vector_stores.document_names import linked_name, name_of, names_of
 from ragstore_gateway.openai_vector_stores.file_objects import file_of, select_files
 from ragstore_gateway.openai_vector_stores.files import Files, missing_file
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
@@ -109,7 +109,7 @@ class StoreFiles:
         async def link(session: AsyncSession, ingestion: IngestionRow) -> None:
             await record_upload(session, base.id)
             known = await session.get(VectorStoreFileRow, ingestion.document_id)
-            if known is None and (ingestion.sequence > 1 or await _linked(session, base.id, file.id) is not None):
+            if known is None and (ingestion.sequence > 1 or await linked_name(session, base.id, file.id) is not None):
                 raise _NameUsed
             if known is not None and known.file_id != file.id:
                 raise _NameUsed
@@ -125,7 +125,7 @@ class StoreFiles:
                 await also(session, ingestion)
 
         for attempt in range(MAX_ATTEMPTS):
-            name = await self._document_name(base.id, file.id) or _name(file.filename, file.id, unique=attempt > 0)
+            name = await self._document_name(base.id, file.id) or name_of(file.filename, file.id, unique=attempt > 0)
             try:
                 metadata = metadata_of_attributes(new.attributes or {})
                 content = NewContent(name, file.media_type, file.content, base.body.name, metadata)
@@ -155,7 +155,7 @@ class StoreFiles:
             raise ConfigurationNotFound(f"There is no knowledge base {base.id}")
         ids = [each.file_id for each in new]
         files = await self._files.read_many(session, ids)
-        names = await self._names(session, base.id, [files[each] for each in ids if each in files])
+        names = await names_of(session, base.id, [files[each] for each in ids if each in files])
         outcomes: dict[str, IngestionRow | ServiceError] = {}
         valid: list[NewVectorStoreFile] = []
         for each in new:
@@ -193,30 +193,6 @@ class StoreFiles:
             # The session would keep the contents until its end.
             session.expunge(file)
         return [outcomes[each] for each in ids]
-
-    async def _names(self, session: AsyncSession, base_id: str, files: Sequence[FileRow]) -> dict[str, str]:
-        """The names of the documents of files. A file whose names all belong to other documents has none."""
-        linked = (
-            sa.select(VectorStoreFileRow.file_id, DocumentRow.name)
-            .join(DocumentRow, DocumentRow.id == VectorStoreFileRow.document_id)
-            .where(VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id.in_([file.id for file in files]))
-        )
-        names: dict[str, str] = {id: name for id, name in await session.execute(linked)}  # noqa: C416  # rows
-        left = [file for file in files if file.id not in names]
-        choices = {file.id: [_name(file.filename, file.id, unique=unique) for unique in (False, True)] for file in left}
-        wanted = [name for own in choices.values() for name in own]
-        used = set(
-            await session.scalars(
-                sa.select(DocumentRow.name).where(DocumentRow.base_id == base_id, DocumentRow.name.in_(wanted))
-            )
-        )
-        used.update(names.values())
-        for id, own in choices.items():
-            name = next((each for each in own if each not in used), None)
-            if name is not None:
-                names[id] = name
-                used.add(name)
-        return names
 
     async def read(self, base_id: str, file_id: str) -> VectorStoreFileObject:
         """A file of a vector store.
@@ -371,24 +347,7 @@ class StoreFiles:
     async def _document_name(self, base_id: str, file_id: str) -> str | None:
         """The name of the document of a file that is in the vector store already."""
         async with self._database.reading() as session:
-            return await _linked(session, base_id, file_id)
-
-
-async def _linked(session: AsyncSession, base_id: str, file_id: str) -> str | None:
-    query = (
-        sa.select(DocumentRow.name)
-        .join(VectorStoreFileRow, VectorStoreFileRow.document_id == DocumentRow.id)
-        .where(VectorStoreFileRow.base_id == base_id, VectorStoreFileRow.file_id == file_id)
-    )
-    return await session.scalar(query)
-
-
-def _name(filename: str, file_id: str, *, unique: bool) -> str:
-    """The name of a file's document: the name of the file, with its id if another document has it."""
-    if not unique:
-        return filename
-    path = PurePosixPath(filename)
-    return f"{path.stem} ({file_id}){path.suffix}"
+            return await linked_name(session, base_id, file_id)
 
 
 def _unsupported() -> InvalidRequest:

@@ -16,9 +16,10 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.source import Source, SourceType
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, SourceDisabled, SourceNotFound
+from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.sources.copied_pages import copy_pages
+from ragstore_gateway.sources.errors import SourceDisabled, SourceNotFound
 from ragstore_gateway.sources.execution import Execution
 from ragstore_gateway.sources.previews import Previews
 from ragstore_gateway.sources.runs import CANCELLED, MANUAL, SOURCE_REMOVED, RunCounts, Runs

@@ -24,16 +24,10 @@ from ragstore.kit.openapi import ERRORS
 from ragstore_gateway.api.forms import MULTIPART, read_form
 from ragstore_gateway.api.openapi import OPERATION
 from ragstore_gateway.configurations.source import UploadSource
-from ragstore_gateway.errors import (
-    ConfigurationNotFound,
-    DatabaseUnavailable,
-    NotAnUploadSource,
-    SourceFileNotFound,
-    SourceNotFound,
-    SourceRunning,
-)
+from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable
 from ragstore_gateway.keys import READER, WRITER
 from ragstore_gateway.sources.assembly import Sources
+from ragstore_gateway.sources.errors import NotAnUploadSource, SourceFileNotFound, SourceNotFound, SourceRunning
 from ragstore_gateway.sources.file_schemas import SourceFileList, StoredFiles, file_of, rejected_of
 from ragstore_gateway.sources.files import NewFile, SourceFiles
 

@@ -20,12 +20,13 @@ from ragstore_gateway.configurations.name_characters import UNSEEN
 from ragstore_gateway.configurations.source import UploadSource
 from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import ConfigurationNotFound, SourceFileNotFound
+from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.extraction.recognition import recognise
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.ingestion.tenant_storage import FileSizes
 from ragstore_gateway.ingestion.transactions import lock_base
+from ragstore_gateway.sources.errors import SourceFileNotFound
 from ragstore_gateway.sources.file_tables import FILE_NAME_LENGTH, SourceFileRow
 from ragstore_gateway.sources.runs import Runs
 from ragstore_gateway.sources.tables import SourceDocumentRow

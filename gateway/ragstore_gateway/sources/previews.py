@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from ragstore_gateway.configurations.source import Source
-from ragstore_gateway.errors import TooManyPreviews
+from ragstore_gateway.sources.errors import TooManyPreviews
 from ragstore_gateway.sources.schemas import Preview, PreviewedPage, PreviewOutcome
 from ragstore_gateway.sources.source_documents import SourceDocuments
 from ragstore_gateway.sources.source_kind import SourceKind

@@ -14,9 +14,10 @@ from ragstore.kit.auth.roles import READS
 from ragstore.kit.context import record_write, renew_deadline
 from ragstore.kit.disconnect import CallerWatch
 from ragstore.kit.openapi import ERRORS
-from ragstore_gateway.errors import (
-    ConfigurationNotFound,
-    DatabaseUnavailable,
+from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable
+from ragstore_gateway.keys import READER, WRITER
+from ragstore_gateway.sources.assembly import Sources
+from ragstore_gateway.sources.errors import (
     SourceDisabled,
     SourceNotFound,
     SourceRunEnded,
@@ -24,8 +25,6 @@ from ragstore_gateway.errors import (
     SourceRunNotFound,
     TooManyPreviews,
 )
-from ragstore_gateway.keys import READER, WRITER
-from ragstore_gateway.sources.assembly import Sources
 from ragstore_gateway.sources.previews import PREVIEW_SECONDS
 from ragstore_gateway.sources.runs import run_path
 from ragstore_gateway.sources.schemas import AcceptedRun, Preview, SourceRun, SourceRunList, run_of

@@ -13,10 +13,11 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import ConfigurationNotFound, SourceRunEnded, SourceRunning, SourceRunNotFound
+from ragstore_gateway.errors import ConfigurationNotFound
 from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.sources import metrics
+from ragstore_gateway.sources.errors import SourceRunEnded, SourceRunning, SourceRunNotFound
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
 
 RunState: TypeAlias = Literal["running", "completed", "incomplete", "failed", "cancelled", "interrupted"]

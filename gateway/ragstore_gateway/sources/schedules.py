@@ -14,8 +14,8 @@ from ragstore_gateway.configurations.cron import next_time
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.clock import database_now
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import SourceRunning
 from ragstore_gateway.ingestion.transactions import lock_base
+from ragstore_gateway.sources.errors import SourceRunning
 from ragstore_gateway.sources.runs import BASE_DELETED, SCHEDULE, SOURCE_REMOVED, Runs, end_runs
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
 

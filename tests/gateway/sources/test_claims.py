@@ -16,10 +16,10 @@ from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import SourceRunning
 from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.tables import ExecutorRow
 from ragstore_gateway.sources import runs as runs_module
+from ragstore_gateway.sources.errors import SourceRunning
 from ragstore_gateway.sources.runs import COMPLETED, MANUAL, MAX_REPEATS, RunCounts, RunLost, Runs, check_running
 from ragstore_gateway.sources.schedules import Schedules
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
