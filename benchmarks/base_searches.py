@@ -65,7 +65,7 @@ class Searches:
         self._collection = max(listed, key=lambda each: int(each["count"] or 0))["name"]
 
     def row(self, retrieval: str) -> Callable[[], None]:
-        """What sends a question to the base.
+        """A function that sends a question to the base.
 
         Args:
             retrieval: how the base is searched.
@@ -77,7 +77,7 @@ class Searches:
         return lambda: self._send(f"{self._path}/query", {"query": self._question(), "maxResults": 5})
 
     def at_the_store(self) -> Callable[[], None]:
-        """What sends the vector of a question to the store."""
+        """A function that sends the vector of a question to the store."""
         body = {"input": [self._question() for _ in range(ROUND + 1)], "model": FAST_MODEL}
         vectors = iter([each["embedding"] for each in self._send("/v1/embeddings", body)["data"]])
         query = {"top_k": POOL + SPARE}

@@ -89,8 +89,8 @@ SKIPPED: Final = (
 
 _CODE_SPAN: Final = re.compile(r"``.+?``|`[^`\n]*`", re.DOTALL)
 _FENCE: Final = re.compile(r"^( *)(```|~~~).*?^\1\2[^\n]*$", re.DOTALL | re.MULTILINE)
-_MARKDOWN_NOISE: Final = re.compile(r"\[[^\]]*\]\(https?:[^)]*\)|\]\([^)]*\)|https?://\S+")
-"""Targets of links, and links to other sites: their texts are titles of others."""
+_MARKDOWN_NOISE: Final = re.compile(r'\[[^\]]*\]\(https?:[^)]*\)|\]\([^)]*\)|https?://\S+|\b(?:src|srcset)="[^"]*"')
+"""Targets of links and of pictures, and links to other sites: their texts are titles of others."""
 
 
 class Finding(NamedTuple):

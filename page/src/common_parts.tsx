@@ -60,9 +60,18 @@ export function NoScreen({ of: [title, next] }: { of: readonly [string, string] 
   return (
     <div class="screen-head">
       <h1>{title}</h1>
-      {next && <p>{next}</p>}
+      {next && (
+        <p>
+          <WithCode of={next} />
+        </p>
+      )}
     </div>
   );
+}
+
+/** Words of the page, in which code stands between backticks. */
+export function WithCode({ of }: { of: string }) {
+  return <>{of.split("`").map((each, index) => (index % 2 ? <code>{each}</code> : each))}</>;
 }
 
 /** The seconds until a time, counted down. */

@@ -71,7 +71,7 @@ export const words = {
   notFound: "There is no such area.",
   needsStore: "The store is elsewhere and has a page of its own.",
 
-  noCollections: ["There is no collection yet", "A program creates one with POST /collections; the gateway creates those of its knowledge bases."] as Pair,
+  noCollections: ["There is no collection yet", "A program creates one with POST /collections; the gateway creates the collections of its knowledge bases."] as Pair,
   noCollectionFound: ["No collection has this name", "Change or clear the text."] as Pair,
   noDocuments: ["The collection has no documents", "A program adds some with POST /collections/NAME/documents."] as Pair,
   noDocumentFound: ["No document matches", "Change or remove a filter."] as Pair,

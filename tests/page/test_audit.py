@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -201,6 +202,7 @@ def test_the_ledger_is_verified_with_a_head_of_elsewhere_and_exported(
 ) -> None:
     chat(chats)
     tab = open_tab(chats.url, "#/audit/verification")
+    tab.page.get_by_role("code").filter(has_text=re.compile("^ragstore-gateway audit verify")).wait_for()
     tab.page.get_by_role("button", name="Verify").click()
     result = tab.page.get_by_role("region", name="Result")
     result.wait_for()

@@ -167,6 +167,14 @@ def test_two_versions_are_compared(open_tab: OpenTab, bases: Bases) -> None:
     assert re.search(r"chunkSize\s+512\s+514", compared.inner_text())
 
 
+def test_a_single_version_is_compared_with_nothing(open_tab: OpenTab, bases: Bases) -> None:
+    tab = open_tab(bases.url, f"#/bases/{bases.create('With one version')}/versions")
+    tab.page.get_by_role("button", name="Duplicate version 1").wait_for()
+
+    assert tab.page.get_by_role("radio").count() == 0
+    assert tab.page.get_by_role("region", name="Compare").count() == 0
+
+
 def test_a_base_is_duplicated_with_its_documents(open_tab: OpenTab, bases: Bases, filled: str) -> None:
     tab = open_tab(bases.url, f"#/bases/{filled}/versions")
     tab.page.get_by_role("button", name="Duplicate version 1").click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import pytest
 
 from tests.page.bases import Bases
+from tests.page.chats import Chats
 from tests.page.conftest import OpenTab
 from tests.page.data import LARGE, fill_store
 from tests.support.gateways import start_gateway
@@ -115,6 +117,23 @@ def test_the_rest_of_a_screen_works_while_one_call_fails(open_tab: OpenTab, stor
 
     tab.see("Passage 3.")
     assert "section" in tab.page.get_by_role("region", name="Metadata").inner_text()
+
+
+def test_one_reason_why_neither_models_nor_bases_are_listed_is_shown_once(open_tab: OpenTab, chats: Chats) -> None:
+    tab = open_tab(chats.url, "#/health")
+    tab.see("Healthy")
+    calls = re.compile(r"/v1/models|/descriptors")
+    tab.page.route(calls, refusing(503, "60"))
+    tab.show("#/ask")
+    tab.page.get_by_role("alert").get_by_text("Too many requests at a time").wait_for()
+    tab.page.wait_for_timeout(500)
+    assert tab.page.get_by_role("alert").count() == 1
+    tab.page.unroute(calls)
+    tab.page.get_by_role("button", name="Retry").click()
+    tab.page.locator("select:enabled").wait_for()
+
+    assert tab.page.get_by_role("alert").count() == 0
+    assert tab.page.locator("optgroup").count() == 2
 
 
 def test_a_base_recovers_from_a_failure_of_its_list_in_place(open_tab: OpenTab, bases: Bases) -> None:

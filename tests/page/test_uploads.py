@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +55,33 @@ def test_two_thousand_dropped_files_are_ingested_with_one_progress(open_tab: Ope
     sent = [each for each in tab.requests[before:] if each.endswith("/ingest/batch")]
     assert len(sent) <= MANY / 64 + 1
     tab.page.get_by_role("progressbar").wait_for(state="detached")
+    tab.see("All ingestions have ended")
+
+
+def test_ingestions_have_ended_only_after_the_list_says_so(open_tab: OpenTab, bases: Bases) -> None:
+    base = bases.create("Read late")
+    tab = documents(open_tab, bases, base)
+    tab.see("The base has no documents")
+    held: list[Any] = []
+    released = threading.Event()
+
+    def hold(route: Any) -> None:
+        if released.is_set():
+            route.continue_()
+        else:
+            held.append(route)
+
+    tab.page.route("**/documents?**", hold)
+    with tab.page.expect_response("**/ingest?**"):
+        choose(tab, ("tea.txt", b"Tea is brewed."))
+    eventually(lambda: tab.page.wait_for_timeout(50) or held)
+
+    assert tab.page.get_by_role("progressbar").get_attribute("value") == "0"
+    assert "All ingestions have ended" not in tab.text()
+    released.set()
+    for each in held:
+        each.continue_()
+    state(tab, "Complete", 1).wait_for()
     tab.see("All ingestions have ended")
 
 

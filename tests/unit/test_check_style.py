@@ -40,6 +40,12 @@ def test_code_is_not_reported(tmp_path: Path) -> None:
     assert reported(tmp_path, "docs/tea.md", "Run `the one that of`.\n\n```sh\nthose of\n```\n") == []
 
 
+def test_the_name_of_a_picture_is_not_reported(tmp_path: Path) -> None:
+    page = '<source srcset="page/ask-dark.png">\n<img alt="{}" src="page/ask-light.png">\n'
+    assert reported(tmp_path, "docs/tea.md", page.format("A reply")) == []
+    assert reported(tmp_path, "docs/tea.md", page.format("those of")) == ["those of"]
+
+
 @pytest.mark.parametrize("left", PRONOUNS_LEFT)
 def test_a_path_whose_pronouns_are_left_exists(left: str) -> None:
     assert (ROOT / left).exists()

@@ -148,7 +148,6 @@ class _Pausing(Generic[T]):
 
     Args:
         priority: delays the steps.
-        coroutine: the coroutine.
     """
 
     def __init__(self, priority: SearchPriority, coroutine: Coroutine[Any, Any, T]) -> None:

@@ -11,7 +11,7 @@ import { Feedback } from "./feedback";
 import { PassageList } from "./passage_list";
 import type { Passage } from "./passages";
 import { Reply, type Open } from "./reply";
-import { hasChat, TargetChooser, useTargets } from "./targets";
+import { hasChat, TargetChooser, TargetProblems, useTargets } from "./targets";
 import { say } from "./words";
 
 const MAX_QUESTION = 32_768;
@@ -47,6 +47,7 @@ export default function Ask() {
             {say.newChat}
           </button>
         </div>
+        <TargetProblems of={targets} />
       </div>
       <div class="with-panel">
         <div class="list">
@@ -158,7 +159,7 @@ function TurnView({ turn, isLast, open }: { turn: Turn; isLast: boolean; open: O
         <Problem failure={turn.failure} nextAt={turn.nextAt} {...(isLast && { retry: () => chat.retry() })} />
       )}
       {state !== "running" && (
-        <div class="row">
+        <div class="row actions">
           {text && <Copy text={text} />}
           {state === "done" && <AddToSet turn={turn} />}
           {isRecorded(turn) && <Feedback turn={turn} />}

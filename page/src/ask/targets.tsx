@@ -7,6 +7,7 @@ import { useResource, type Resource } from "../resource";
 import { amend, route } from "../route";
 import { access } from "../session";
 import { mark, plain, raw, type Stored } from "../stored";
+import { words } from "../words";
 import { say } from "./words";
 import type { Target } from "./chat";
 
@@ -59,10 +60,10 @@ export function TargetChooser({ of: { models, bases, chosen } }: { of: Targets }
     else amend({ base: to.slice(BASE.length), model: undefined }, { replace: true });
   }
   return (
-    <>
       <label class="field">
         <span>{say.target}</span>
         <select value={value ?? ""} disabled={!chosen} onChange={(event) => choose(event.currentTarget.value)}>
+          {!chosen && (models.isLoading || bases.isLoading) && <option value="">{words.loading}</option>}
           {all.length > 0 && (
             <optgroup label={say.models}>
               {all.map((each) => (
@@ -83,9 +84,20 @@ export function TargetChooser({ of: { models, bases, chosen } }: { of: Targets }
           )}
         </select>
       </label>
-      {[models, bases].map(
-        (each, index) =>
-          each.trouble && <Problem key={index} failure={each.trouble.failure} nextAt={each.trouble.nextAt} retry={each.reload} />,
+  );
+}
+
+/** Why a list of targets could not be read. Both calls mostly fail for one reason, which is shown once. */
+export function TargetProblems({ of: { models, bases } }: { of: Targets }) {
+  const failing = [models, bases].filter((each) => each.trouble);
+  const reasons = new Map(failing.map((each) => [each.trouble && raw(each.trouble.failure.title), each.trouble]));
+  return (
+    <>
+      {[...reasons].map(
+        ([reason, trouble]) =>
+          trouble && (
+            <Problem key={reason} failure={trouble.failure} nextAt={trouble.nextAt} retry={() => failing.forEach((each) => each.reload())} />
+          ),
       )}
     </>
   );

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { h } from "../jsx";
 import { download, gateway } from "../api";
-import { Table, useAttempts } from "../parts";
+import { Table, useAttempts, WithCode } from "../parts";
 import type { components } from "../schema/gateway";
 import { Stored, type Marked } from "../stored";
 import { formatted } from "../words";
@@ -38,7 +38,9 @@ export function Verification() {
           </button>
           <span role="status">{isRunning && say.running}</span>
         </p>
-        <p class="fine">{say.exportHint}</p>
+        <p class="fine">
+          <WithCode of={say.exportHint} />
+        </p>
       </form>
       {problem}
       {result && <Outcome of={result} />}

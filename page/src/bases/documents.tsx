@@ -32,20 +32,23 @@ export function Documents({ base }: { base: Base }) {
   const state = query.get("state") ?? "";
   const uploads = uploadsOf(base.id);
   const changes = uploads.changes.value;
-  const [states, setStates] = useState<States>();
+  const [read, setRead] = useState<{ states: States; at: number }>();
   const [asks, setAsks] = useState(false);
   const rows = useRows<Entry>(`${state} ${filter}`, PAGE, async (offset, _, signal) => {
+    const at = Date.now();
     const { value } = await gateway("get", "/ragstore/rags/{id}/documents", {
       path: { id: base.id },
       query: { filter, index: offset / PAGE, limit: PAGE, ...(state && { status: state as State }) },
       signal,
     });
-    setStates(value.states as unknown as States);
+    setRead({ states: value.states as unknown as States, at });
     return { rows: value.documents, total: value.total };
   });
 
+  const states = read?.states;
   const unfinished = states ? unfinishedOf(states) : 0;
-  const isBusy = unfinished > 0 || uploads.isSending;
+  const isCurrent = !read || read.at >= uploads.acceptedAt;
+  const isBusy = unfinished > 0 || uploads.isSending || !isCurrent;
   const { reload, trouble } = rows;
   // After a failure, the list itself repeats the call.
   usePolling(isBusy && !trouble, reload);
@@ -64,6 +67,7 @@ export function Documents({ base }: { base: Base }) {
           <Sending
             base={base.id}
             unfinished={unfinished}
+            isCurrent={isCurrent}
             failed={states?.failed ?? 0}
             cancel={() => setAsks(true)}
           />

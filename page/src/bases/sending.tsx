@@ -16,12 +16,14 @@ interface Properties {
   base: string;
   /** Number of documents that are not ingested yet. */
   unfinished: number;
+  /** Whether the numbers were read after the last file was accepted. */
+  isCurrent: boolean;
   /** Number of documents whose ingestion has failed. */
   failed: number;
   cancel: () => void;
 }
 
-export function Sending({ base, unfinished, failed, cancel }: Properties) {
+export function Sending({ base, unfinished, isCurrent, failed, cancel }: Properties) {
   const uploads = uploadsOf(base);
   void uploads.changes.value;
   const [note, setNote] = useState("");
@@ -75,7 +77,7 @@ export function Sending({ base, unfinished, failed, cancel }: Properties) {
           <Stored value={mark(note)} />
         </p>
       )}
-      <Progress uploads={uploads} unfinished={unfinished} cancel={cancel} may={may} />
+      <Progress uploads={uploads} unfinished={unfinished} isCurrent={isCurrent} cancel={cancel} may={may} />
       {uploads.rejected.length > 0 && <Rejected uploads={uploads} />}
       {may && failed > 0 && uploads.hasFiles && (
         <p class="row">
@@ -124,15 +126,21 @@ function Choose({ label, may, add, folder }: { label: string; may: boolean; add:
   );
 }
 
-function Progress({ uploads, unfinished, cancel, may }: { uploads: Uploads; unfinished: number; cancel: () => void; may: boolean }) {
+interface ProgressProperties extends Pick<Properties, "unfinished" | "isCurrent" | "cancel"> {
+  uploads: Uploads;
+  may: boolean;
+}
+
+function Progress({ uploads, unfinished, isCurrent, cancel, may }: ProgressProperties) {
   const [wasBusy, setBusy] = useState(false);
-  const isBusy = uploads.isSending || unfinished > 0;
+  const isBusy = uploads.isSending || unfinished > 0 || !isCurrent;
   useEffect(() => {
     if (isBusy) setBusy(true);
   }, [isBusy]);
   if (!isBusy) return wasBusy ? <p role="status">✓ {say.allIngested}</p> : null;
   const sent = uploads.accepted + uploads.rejected.length;
-  const done = uploads.isSending ? sent : Math.max(uploads.total - unfinished, 0);
+  const ingested = isCurrent ? Math.max(uploads.total - unfinished, 0) : 0;
+  const done = uploads.isSending ? sent : ingested;
   return (
     <div class="stack tight">
       {uploads.total > 0 && (

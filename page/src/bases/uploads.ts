@@ -42,6 +42,8 @@ export class Uploads {
   readonly changes = new Signal(0);
   total = 0;
   accepted = 0;
+  /** When a file was accepted last, in milliseconds; 0 if none was. */
+  acceptedAt = 0;
   bytes = 0;
   sentBytes = 0;
   readonly rejected: Rejected[] = [];
@@ -161,6 +163,7 @@ export class Uploads {
     if (!file) return;
     if (outcome.status === "pending") {
       this.accepted += 1;
+      this.acceptedAt = Date.now();
       this.files.set(file.name, file.file);
     } else if (outcome.code === FULL) {
       this.waiting.push(file);

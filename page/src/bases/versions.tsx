@@ -17,6 +17,7 @@ export function Versions({ base }: { base: Base }) {
   const [page, setPage] = useState(0);
   const [pair, setPair] = useState<[number, number]>([Math.max(base.version - 1, 1), base.version]);
   const [copied, setCopied] = useState<number>();
+  const hasOlder = base.version > 1;
   const versions = useResource(`versions ${page}`, async (signal) => {
     const options = { path: { id: base.id }, query: { index: page, limit: PAGE }, signal };
     return (await gateway("get", "/ragstore/rags/{id}/versions", options)).value;
@@ -28,24 +29,25 @@ export function Versions({ base }: { base: Base }) {
         draw={({ versions: rows, total }) => (
           <section class="stack tight" aria-label={say.versionsLabel(total)}>
             <h2>{say.versionsLabel(total)}</h2>
-            <Table label={say.versionsLabel(total)} titles={[words.version, say.written, say.older, say.newer, say.duplicate]}>
+            <Table label={say.versionsLabel(total)} titles={[words.version, say.written, ...(hasOlder ? [say.older, say.newer] : []), say.duplicate]}>
               {rows.map(({ version, createdOn }) => (
                 <tr key={version}>
                   <th scope="row">
                     {formatted(version)} {version === base.version && <span class="fine">{say.current}</span>}
                   </th>
                   <td>{momentOf(createdOn)}</td>
-                  {([0, 1] as const).map((side) => (
-                    <td key={side}>
-                      <input
-                        type="radio"
-                        name={`version-${side}`}
-                        aria-label={`${side === 0 ? say.older : say.newer}: ${say.version(version)}`}
-                        checked={pair[side] === version}
-                        onChange={() => setPair(side === 0 ? [version, pair[1]] : [pair[0], version])}
-                      />
-                    </td>
-                  ))}
+                  {hasOlder &&
+                    ([0, 1] as const).map((side) => (
+                      <td key={side}>
+                        <input
+                          type="radio"
+                          name={`version-${side}`}
+                          aria-label={`${side === 0 ? say.older : say.newer}: ${say.version(version)}`}
+                          checked={pair[side] === version}
+                          onChange={() => setPair(side === 0 ? [version, pair[1]] : [pair[0], version])}
+                        />
+                      </td>
+                    ))}
                   <td>
                     <RoleButton role={gatewayRole.value} needs="admin" label={say.duplicateVersion(version)} onClick={() => setCopied(version)} />
                   </td>
@@ -65,7 +67,7 @@ export function Versions({ base }: { base: Base }) {
           </section>
         )}
       />
-      <Difference id={base.id} pair={pair} />
+      {hasOlder && <Difference id={base.id} pair={pair} />}
       {copied !== undefined && <Copy base={base} version={copied} close={() => setCopied(undefined)} />}
     </div>
   );

@@ -4,7 +4,7 @@ import { h } from "../jsx";
 import { gateway } from "../api";
 import { word, type Named } from "../bases/calls";
 import { Failure } from "../failure";
-import { Confirm, RoleButton, useAttempts } from "../parts";
+import { Confirm, RoleButton, useAttempts, WithCode } from "../parts";
 import { go, link } from "../route";
 import { gatewayRole, includes } from "../session";
 import { mark, oneLine, plain, raw, Stored } from "../stored";
@@ -122,7 +122,9 @@ export function Editor({ id, version, initial, draft, bases, isChanged, set, for
           </label>
         </p>
       </fieldset>
-      <p class="fine">{say.importHint}</p>
+      <p class="fine">
+        <WithCode of={say.importHint} />
+      </p>
       {problem}
       {imports.problem}
       <p class="row">

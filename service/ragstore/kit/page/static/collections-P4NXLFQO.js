@@ -1,0 +1,1 @@
+import{h as a}from"./chunk-CMZADIIW.js";import"./chunk-PAWMGJUQ.js";export{a as default};
