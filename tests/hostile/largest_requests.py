@@ -80,6 +80,7 @@ LARGE: Final[Mapping[str, Make]] = {
     "POST /v1/responses": lambda _: _json(
         "POST", "/v1/responses", {"model": f"rag/{'m' * 252}", "input": "boiler " * 100_000, "stream": True}
     ),
+    "POST /v1/responses/{path}": lambda _: _json("POST", "/v1/responses/input_tokens", {"input": "boiler " * 100_000}),
     "POST /extract": lambda gateway: _json("POST", "/extract", {"urls": gateway.pages()}),
     "POST /summarize": lambda gateway: _json("POST", "/summarize", {"urls": gateway.pages()}),
     "POST /ragstore/rags/{id}/ingest": lambda gateway: RawRequest(

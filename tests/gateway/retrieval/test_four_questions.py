@@ -27,7 +27,7 @@ def log_of(assisted: Assisted) -> Path:
 
 
 def test_why_was_this_question_answered_without_sources(assistant_gateway: Assisted) -> None:
-    assistant_gateway.assistant("strict", workflow=["docs"], systemMessage="You help.")
+    assistant_gateway.assistant("helpful", workflow=["docs"], systemMessage="You help.")
     path = assistant_gateway.base("strict-docs", {"warranty.txt": "The kettle."}, minScore=0.99)
     assistant_gateway.assistant("picky", workflow=["strict-docs"])
     response = assistant_gateway.ask("picky", QUESTION, conversation="c-picky")
