@@ -39,6 +39,9 @@ VECTOR_STORE_FIELDS = {
 WITH_FILES = ("ingestDocument", "createFile", "uploadSourceFiles")
 """Operations that take forms with files."""
 
+STRUCTURED = ("multipart/form-data", "application/vnd.ragstore.text+json")
+"""Media types of bodies that are no document of their own."""
+
 EXPRESSION = "^[a-z]+$"
 """Replaces generated regular expressions, which Rust's `regex` may not accept."""
 
@@ -86,6 +89,9 @@ def before_call(ctx: HookContext, case: Case[Any], **kwargs: Any) -> None:
         if operation in (*WITH_FILES, "createUploadPart") and case.media_type == "multipart/form-data":
             # As a part of a form, a file of another type is a file.
             case.body = {"note": "no file"}
+        elif operation in ("ingestDocument", "ingestDocuments") and case.media_type not in STRUCTURED:
+            # As a document, or as a line, a value of another type is a text.
+            case.body = ""
         return
     if operation in ("createFile", "createUploadPart"):
         # schemathesis checks a changed body again, and considers the bytes of a file no string.
@@ -196,6 +202,9 @@ def _valid_query(operation: str, query: dict[str, Any]) -> dict[str, Any]:
             query[key] = json.dumps(_valid_filter(json.loads(query[key])))
         elif isinstance(query.get(key), dict):
             query[key] = _valid_filter(query[key])
+    if operation in ("ingestDocument", "ingestDocuments") and "metadata" in query:
+        # A text that is JSON.
+        query["metadata"] = json.dumps({"language": "en"})
     if operation == "deleteDocuments" and not query.get("ids"):
         query["where"] = json.dumps({"layer": "chunk"})
     return query
