@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from ragstore.chroma.records import Column, Records
 from ragstore.filters.values import MetadataValue
 from ragstore.kit.byte_budget import reserved
 from ragstore.kit.time_slices import run_in_thread
+from ragstore.kit.timestamps import utc_now
 from ragstore.model.collections import Collection, Distance
 from ragstore.model.maps import MAX_NUMBERS, CollectionMap, MapParameters, blocks_of, color_of
 from ragstore.model.projection import STEP_NUMBERS, project
@@ -60,7 +60,7 @@ async def make_map(backend: Backend, collection: Collection, parameters: MapPara
     Raises:
         Overloaded: there was no room in time for the embeddings.
     """
-    as_of = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    as_of = utc_now()
     if collection.dimension is None:
         return CollectionMap([], [], [], [], [], None if parameters.color is None else [], 0, as_of)
     ids: list[str] | None = None

@@ -166,7 +166,7 @@ def without_marks(schema: Any) -> Any:
         component = ref(schema[COMPONENT])
         if schema[OPTIONAL]:
             return {"anyOf": [component, {"type": "null"}]}
-        return component | {name: schema[name] for name in ("title", "description", "default") if name in schema}
+        return component | {name: schema[name] for name in ("description", "default") if name in schema}
     if EXACTLY in schema:
         return schema[EXACTLY] | ({"default": schema["default"]} if "default" in schema else {})
     return {key: without_marks(value) for key, value in schema.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from litestar import Request, Response, get
@@ -21,6 +20,7 @@ from ragstore.kit.auth.roles import PUBLIC
 from ragstore.kit.health import failure
 from ragstore.kit.page.routes import PAGE_RESPONSE, at_root, links_of
 from ragstore.kit.served_document import served_document
+from ragstore.kit.timestamps import utc_now
 from ragstore.store.key_scope import StoreScope
 
 
@@ -58,7 +58,7 @@ async def health(
     return Response(
         Health(
             status="healthy" if status else "unhealthy",
-            timestamp=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            timestamp=utc_now(),
             version=__version__,
             collections_count=status.collections_count if status else None,
             details=HealthDetails(

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from litestar import Request, Response
 
+from ragstore.kit.errors import NotFound
 from ragstore.kit.middleware.security_headers import WEB_PAGE
 from ragstore.kit.served_document import matches_etag
 
@@ -76,6 +77,18 @@ def built_files(folder: Path = STATIC) -> dict[str, BuiltFile]:
         for path in sorted(folder.iterdir())
         if path.suffix in MEDIA_TYPES
     }
+
+
+def named_file(request: Request[Any, Any, Any], name: str, folder: Path = STATIC) -> Response[bytes]:
+    """The response with a file of a page that is not its index.
+
+    Raises:
+        NotFound: the page has no file of that name.
+    """
+    found = built_files(folder).get(name)
+    if found is None or name == INDEX:
+        raise NotFound("The page has no such file; it may be of another version")
+    return file_response(request, found, IMMUTABLE)
 
 
 def file_response(request: Request[Any, Any, Any], found: BuiltFile, cache_control: str) -> Response[bytes]:

@@ -8,7 +8,7 @@ from litestar import Request, Response, Router, get
 from litestar.openapi.plugins import OpenAPIRenderPlugin
 
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.page.built_files import HEADERS, IMMUTABLE, INDEX, REFERENCE, built_files, file_response
+from ragstore.kit.page.built_files import HEADERS, INDEX, REFERENCE, built_files, named_file
 
 
 class DocsPage(OpenAPIRenderPlugin):
@@ -26,6 +26,7 @@ class DocsPage(OpenAPIRenderPlugin):
         return content.replace(b'="./', b'="docs/').replace(b'="../', b'="./')
 
 
+# Litestar's router of plugins finds no path with a parameter.
 @get(
     [f"/{name}" for name in built_files(REFERENCE) if name != INDEX],
     include_in_schema=False,
@@ -34,8 +35,7 @@ class DocsPage(OpenAPIRenderPlugin):
 )
 def reference_file(request: Request[Any, Any, Any]) -> Response[bytes]:
     """A file of the page."""
-    name = request.scope["path"].rstrip("/").rpartition("/")[2]
-    return file_response(request, built_files(REFERENCE)[name], IMMUTABLE)
+    return named_file(request, request.scope["path"].rstrip("/").rpartition("/")[2], REFERENCE)
 
 
 def with_policy(response: Response[Any]) -> Response[Any]:

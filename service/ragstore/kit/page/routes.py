@@ -10,8 +10,7 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 
 from ragstore.kit.auth.roles import PUBLIC
-from ragstore.kit.errors import NotFound
-from ragstore.kit.page.built_files import IMMUTABLE, INDEX, REVALIDATED, built_files, file_response
+from ragstore.kit.page.built_files import INDEX, REVALIDATED, built_files, file_response, named_file
 
 T = TypeVar("T")
 
@@ -47,10 +46,7 @@ def file(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes
     Raises:
         NotFound: it has no file of that name.
     """
-    found = built_files().get(name)
-    if found is None or name == INDEX:
-        raise NotFound("The page has no such file; it may be of another version")
-    return file_response(request, found, IMMUTABLE)
+    return named_file(request, name)
 
 
 def page_router() -> Router:
