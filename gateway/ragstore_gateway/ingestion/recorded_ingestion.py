@@ -83,7 +83,7 @@ class RecordedIngestion:
         self._texts = texts
         self._copies = copies
         self._retries = retries
-        self.may_write = may_write
+        self._may_write = may_write
         self.priority = priority
 
     async def run(self, claimed: ClaimedDocument) -> bool:
@@ -250,12 +250,16 @@ class RecordedIngestion:
         """Make a call of an engine that changes it."""
 
         async def checked() -> None:
-            if not self.may_write():
+            if not self._may_write():
                 raise LeaseLost
             await call()
 
         with metrics.step("write"):
             await self._call(claimed, checked)
+
+    async def store_records(self, store: EngineCollection, records: Sequence[Record]) -> None:
+        """Store records while this process may write; see `SearchPriority.write`."""
+        await self.priority.write(store, records, self._may_write)
 
     async def opened(self, claimed: ClaimedDocument, collection: Collection, dimension: int) -> EngineCollection:
         """Open a collection whose vectors have a dimension."""
@@ -374,12 +378,12 @@ class _Filling:
                 await store.create()
                 self._is_created = True
             try:
-                await self._ingestion.priority.write(store, records, self._ingestion.may_write)
+                await self._ingestion.store_records(store, records)
             except CollectionMissing:
                 if self._has_written:
                     raise _CollectionLost from None
                 await store.create()
-                await self._ingestion.priority.write(store, records, self._ingestion.may_write)
+                await self._ingestion.store_records(store, records)
 
         await self._ingestion.write(self._claimed, write)
         self._has_written = True
