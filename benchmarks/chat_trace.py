@@ -7,7 +7,6 @@ modules and the collection.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,8 @@ import httpx
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from ragstore_client.gateway import GatewayClient, KnowledgeBase, TextDocument
-from tests.support.fake_upstream import Exchange, fake_upstream
+from tests.support.fake_inference import embedded, reranked
+from tests.support.fake_upstream import fake_upstream
 from tests.support.gateways import start_gateway
 from tests.support.servers import running, start_service
 from tests.support.trace_collector import TraceCollector, trace_collector
@@ -118,21 +118,11 @@ def drawing(found: Sequence[Part]) -> str:
     return "\n".join([*lines, "</svg>", ""])
 
 
-async def _embedded(exchange: Exchange) -> None:
-    texts = exchange.request.json["inputs"]
-    await exchange.respond(json.dumps([[float(len(text)), 1.0, 0.5, 0.5] for text in texts]).encode())
-
-
-async def _reranked(exchange: Exchange) -> None:
-    count = len(exchange.request.json["texts"])
-    await exchange.respond(json.dumps([{"index": index, "score": 0.5} for index in range(count)]).encode())
-
-
 def traced_chat(folder: Path) -> list[Part]:
     """Start the services, and send two chats. Returns the spans of the second one."""
     with fake_upstream() as upstream, trace_collector() as collector:
-        upstream.on("embed", _embedded)
-        upstream.on("rerank", _reranked)
+        upstream.on("embed", embedded)
+        upstream.on("rerank", reranked)
         traces = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
         store_environ = {**traces, "RAGSTORE_RESERVED_PREFIXES": "none"}
         (folder / "store").mkdir()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.gateway.chat.conftest import new_key
 from tests.gateway.retrieval.conftest import Assisted
-from tests.support.fake_upstream import Exchange, fake_upstream
+from tests.support.fake_inference import embedded, reranked
+from tests.support.fake_upstream import fake_upstream
 from tests.support.gateways import start_gateway
 from tests.support.log_lines import log_line
 from tests.support.process_fixtures import starts_process
@@ -43,18 +43,6 @@ class Traced:
 
         self.collector.wait_for(lambda _: set(names) <= found().keys())
         return found()
-
-
-async def embedded(exchange: Exchange) -> None:
-    """Vectors for texts, as Text Embeddings Inference responds."""
-    texts = exchange.request.json["inputs"]
-    await exchange.respond(json.dumps([[float(len(text)), 1.0, 0.5, 0.5] for text in texts]).encode())
-
-
-async def reranked(exchange: Exchange) -> None:
-    """Scores for texts, as Text Embeddings Inference responds."""
-    count = len(exchange.request.json["texts"])
-    await exchange.respond(json.dumps([{"index": index, "score": 0.5} for index in range(count)]).encode())
 
 
 @pytest.fixture(scope="module")
