@@ -8,26 +8,32 @@ import { words } from "./common_words";
 /** The address of the service, without a slash at its end. */
 export const SERVICE = ROOT.href.replace(/\/$/u, "");
 
-/** Code with a button that copies it. */
-export function Code({ title, code }: { title: string; code: string }) {
-  const [state, setState] = useState("");
-  async function copy(): Promise<void> {
+/** A function that copies a text, and the outcome for the reader. */
+export function useCopy(text: string): { copy: () => void; outcome: string } {
+  const [outcome, setOutcome] = useState("");
+  async function write(): Promise<void> {
     try {
-      await navigator.clipboard.writeText(code);
-      setState(words.copied);
+      await navigator.clipboard.writeText(text);
+      setOutcome(words.copied);
     } catch {
-      setState(words.copyUnavailable);
+      setOutcome(words.copyUnavailable);
     }
   }
+  return { copy: () => void write(), outcome };
+}
+
+/** Code with a button that copies it. */
+export function Code({ title, code }: { title: string; code: string }) {
+  const { copy, outcome } = useCopy(code);
   return (
     <section class="stack tight" aria-label={title}>
       <div class="spread">
         <h3>{title}</h3>
         <span class="row">
           <span class="fine" role="status">
-            {state}
+            {outcome}
           </span>
-          <button type="button" onClick={() => void copy()}>
+          <button type="button" onClick={copy}>
             {words.copy}
           </button>
         </span>

@@ -45,6 +45,22 @@ export function Later<P extends object>({ load, properties }: { load: () => Prom
   return view ? h(view.of as (properties: never) => VNode, properties) : <Bones />;
 }
 
+/** The first link of a page, which moves the focus behind its navigation. */
+export function SkipLink() {
+  return (
+    <a
+      class="skip"
+      href="#main"
+      onClick={(event) => {
+        event.preventDefault();
+        document.getElementById("main")?.focus();
+      }}
+    >
+      {words.skip}
+    </a>
+  );
+}
+
 /** That there is nothing, and the next step. */
 export function Empty({ of: [title, next] }: { of: readonly [string, string] }) {
   return (

@@ -1,13 +1,13 @@
 /** The frame of the page: the rail of areas, sign-in, and the area of the current address. */
 import { useEffect } from "preact/hooks";
-import { render, type VNode } from "preact";
+import type { VNode } from "preact";
 import { h } from "./jsx";
-import { Bones, Later, NoScreen, Problem } from "./parts";
+import { Bones, Later, NoScreen, Problem, SkipLink } from "./parts";
+import { drawn } from "./drawing";
 import { nextAttempt } from "./resource";
 import { go, link, route } from "./route";
 import { access, gatewayRole, session, signOut, start, storeRole, whenSignedOut } from "./session";
 import { SignInForm } from "./sign_in";
-import { whenChanged } from "./signal";
 import { Stored } from "./stored";
 import { words } from "./words";
 
@@ -111,16 +111,7 @@ function Frame() {
   }, [current]);
   return (
     <div class="frame">
-      <a
-        class="skip"
-        href="#main"
-        onClick={(event) => {
-          event.preventDefault();
-          document.getElementById("main")?.focus();
-        }}
-      >
-        {words.skip}
-      </a>
+      <SkipLink />
       <Rail open={open} current={name} />
       <main id="main" class="main" tabIndex={-1}>
         {open.length === 0 && <NoScreen of={words.noRights} />}
@@ -170,17 +161,11 @@ function Rail({ open, current }: { open: Area[]; current: string | undefined }) 
   );
 }
 
-const root = document.getElementById("page");
-root?.replaceChildren();
-function draw(): void {
-  if (root) render(<Page />, root);
-}
-whenChanged(draw);
 // The address may name what the next caller may not see.
 whenSignedOut(() => {
   if (location.hash) go("#/", { replace: true });
 });
-draw();
+drawn(() => <Page />);
 // The code of the area is loaded while the service describes itself. A failure is shown where the area is drawn. Without an
 // area in the address, the first one depends on the service.
 AREAS.find((area) => area.name === route.value.path[0])?.load().catch(() => undefined);

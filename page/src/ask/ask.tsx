@@ -1,6 +1,7 @@
 /** The area Ask: questions to models and bases, replies with citations, and the passages that the model got. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { h } from "../jsx";
+import { useCopy } from "../code";
 import { Empty, Problem } from "../parts";
 import { mark, plain, Stored } from "../stored";
 import { words } from "../words";
@@ -179,22 +180,14 @@ function Passages({ turn, isLast, open }: { turn: Turn; isLast: boolean; open: O
 }
 
 function Copy({ text }: { text: string }) {
-  const [state, setState] = useState("");
-  async function copy(): Promise<void> {
-    try {
-      await navigator.clipboard.writeText(text);
-      setState(words.copied);
-    } catch {
-      setState(words.copyUnavailable);
-    }
-  }
+  const { copy, outcome } = useCopy(text);
   return (
     <p class="row">
-      <button type="button" onClick={() => void copy()}>
+      <button type="button" onClick={copy}>
         {say.copy}
       </button>
       <span class="fine" role="status">
-        {state}
+        {outcome}
       </span>
     </p>
   );

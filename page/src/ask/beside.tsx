@@ -1,5 +1,5 @@
 /** The document of a passage beside the chat, with the passage marked. */
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Fragment, h } from "../jsx";
 import { gateway } from "../api";
 import { CodePoints } from "../bases/code_points";
@@ -27,8 +27,9 @@ interface Properties {
 
 export function Beside({ passage, all, close }: Properties) {
   const panel = useRef<HTMLElement>(null);
-  useEffect(() => panel.current?.focus(), [passage]);
-  useEffect(() => {
+  // Before the next frame: a key that is pressed meanwhile is for the panel.
+  useLayoutEffect(() => panel.current?.focus(), [passage]);
+  useLayoutEffect(() => {
     function onKey(event: KeyboardEvent): void {
       if (event.key === "Escape") close();
     }

@@ -102,6 +102,11 @@ export function useFollowing(action: (row: number) => void): (row: number) => vo
 }
 
 function cellsOf(document: Document) {
+  return [...idAndText(document), <Summary of={document.metadata} />];
+}
+
+/** The first cells of a document in a list. */
+export function idAndText(document: Document) {
   return [
     <span class="mono">
       <Stored value={document.id} max={300} />
@@ -109,7 +114,6 @@ function cellsOf(document: Document) {
     <span>
       <Stored value={oneLine(document.text, 300)} />
     </span>,
-    <Summary of={document.metadata} />,
   ];
 }
 

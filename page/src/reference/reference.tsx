@@ -1,15 +1,14 @@
 /** The API reference: the operations of the OpenAPI document of the service, and a form for each of them. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { render } from "preact";
 import { gateway, ROOT } from "../api";
 import { Fragment, h } from "../jsx";
 import { Markdown } from "../markdown";
-import { Dialog, Empty, Loaded, NoScreen } from "../common_parts";
+import { Dialog, Empty, Loaded, NoScreen, SkipLink } from "../common_parts";
+import { drawn } from "../drawing";
 import { useResource } from "../resource";
 import { go, link, route } from "../route";
 import { access, session, signOut, start } from "../session";
 import { SignInForm } from "../sign_in";
-import { whenChanged } from "../signal";
 import { mark, plain, raw, Stored } from "../stored";
 import { words } from "../common_words";
 import { matching, readReference, type Reference, type Tag } from "./document";
@@ -52,16 +51,7 @@ function Frame({ reference }: { reference: Reference }) {
   }
   return (
     <div class={operation ? "frame reference chosen" : "frame reference"}>
-      <a
-        class="skip"
-        href="#main"
-        onClick={(event) => {
-          event.preventDefault();
-          document.getElementById("main")?.focus();
-        }}
-      >
-        {words.skip}
-      </a>
+      <SkipLink />
       <header class="rail">
         <Brand reference={reference} />
         <form role="search" class="find" onSubmit={openFirst}>
@@ -209,11 +199,5 @@ function Caller() {
   );
 }
 
-const root = document.getElementById("page");
-root?.replaceChildren();
-function draw(): void {
-  if (root) render(<Page />, root);
-}
-whenChanged(draw);
-draw();
+drawn(() => <Page />);
 void start();

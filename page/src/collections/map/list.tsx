@@ -5,9 +5,9 @@ import type { Column } from "../../grid";
 import { useRows, type Rows } from "../../pages";
 import { RowList } from "../../row_list";
 import type { components } from "../../schema/store";
-import { mark, oneLine, plain, raw, Stored } from "../../stored";
+import { mark, plain, raw, Stored } from "../../stored";
 import { words } from "../../words";
-import type { Document } from "../documents";
+import { idAndText, type Document } from "../documents";
 import { valueText } from "../metadata";
 
 const PAGE = 50;
@@ -56,12 +56,7 @@ export function PointList({ of, field, empty, opened, current, open, moved }: Pr
       label={words.countLabel}
       empty={empty}
       cells={(document) => [
-        <span class="mono">
-          <Stored value={document.id} max={300} />
-        </span>,
-        <span>
-          <Stored value={oneLine(document.text, 300)} />
-        </span>,
+        ...idAndText(document),
         <span>{field in document.metadata && <Stored value={valueText(document.metadata[field])} max={60} />}</span>,
       ]}
       open={(_, index) => open(index)}
