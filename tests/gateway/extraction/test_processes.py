@@ -18,6 +18,7 @@ from prometheus_client import REGISTRY
 from ragstore_gateway.errors import ExtractionFailed, ExtractionTimeout, ExtractionUnavailable
 from ragstore_gateway.extraction import extractor as extractor_module
 from ragstore_gateway.extraction import worker_pool
+from ragstore_gateway.extraction.child_limits import NICENESS
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.extractor import Extractor, NewDocument
 from ragstore_gateway.extraction.kept_text import KEPT_TEXT, KeptText
@@ -88,6 +89,14 @@ async def test_a_process_is_kept_for_the_next_document() -> None:
         await extractor.extract(TEXT)
         assert extractor.workers == first
         assert len(first) == 1
+
+
+async def test_the_gateway_runs_before_a_process_on_busy_cores() -> None:
+    async with running(LIMITS) as extractor:
+        await extractor.extract(TEXT)
+        (worker,) = extractor.workers
+        niceness = os.getpriority(os.PRIO_PROCESS, worker.pid)
+    assert niceness == os.nice(0) + NICENESS
 
 
 async def test_a_document_that_takes_too_long_costs_its_process_and_not_the_next_document() -> None:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from ragstore_gateway.errors import SplittingFailed, SplittingTimeout, TooManyChunks
+from ragstore_gateway.extraction.child_limits import NICENESS
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.splitting.chunk import Chunking
 from ragstore_gateway.splitting.splitter_pool import Splitter
@@ -56,6 +57,12 @@ async def test_a_process_makes_the_same_chunks_and_is_kept(shared: Splitter) -> 
     assert await shared.split(encoded(" \n"), Chunking()) == []
     (worker,) = shared.workers
     assert worker.documents == 3
+
+
+async def test_the_gateway_runs_before_a_process_on_busy_cores(shared: Splitter) -> None:
+    await shared.split(encoded("The kettle boils."), Chunking())
+    (pid,) = pids(shared)
+    assert os.getpriority(os.PRIO_PROCESS, pid) == os.nice(0) + NICENESS
 
 
 async def test_a_text_with_too_many_chunks_is_not_split_to_its_end(shared: Splitter) -> None:
