@@ -2,10 +2,10 @@
 
     python -m benchmarks.base_searches --chunks 5000
 
-A gateway with SQLite and the store in its process has a base of random words, embedded by `builtin/wordllama`. One
+A gateway with SQLite and the store in its process has two bases of random words, embedded by `builtin/wordllama`. One
 client sends one request after the other, in turn for each row: the vector of a new question to the store, and a new
-question to the base, by vectors, and by vectors and keywords. The store's query is for as many results as the search of
-the base. Processor time is measured for the gateway with the processes that it has started.
+question to a base, by vectors, and to the other one, by vectors and keywords. The store's query is for as many results
+as the search of a base. Processor time is measured for the gateway with the processes that it has started.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,68 +40,69 @@ class Searches:
 
     Args:
         served: the gateway.
-        chunks: number of chunks of the base.
+        chunks: number of chunks of a base.
     """
 
     def __init__(self, served: Served, chunks: int) -> None:
         self._api = httpx.Client(base_url=served.url, timeout=120)
         self._texts = RandomTexts(chunks)
         self._number = 0
-        self._path = ""
         self._collection = ""
 
-    def fill(self) -> None:
-        """Create the base, and ingest its documents."""
-        model = {"embeddingProvider": "local", "embeddingParameters": {"model": FAST_MODEL}}
-        created = self._api.post("/ragstore/rags", json={"name": "searched", **model, **self._texts.splitting})
-        self._path = created.raise_for_status().headers["Location"].partition("?")[0]
-        for document in self._texts.documents():
-            content = {"documentName": document["documentName"]}
-            self._api.post(f"{self._path}/ingest", params=content, content=document["text"]).raise_for_status()
-        while any(self._api.get(f"{self._path}/ingestions").json()[each] for each in ("waiting", "processing")):
-            time.sleep(0.5)
-        listed = self._api.get("/collections").raise_for_status().json()["collections"]
-        self._collection = max(listed, key=lambda each: int(each["count"] or 0))["name"]
-
-    def row(self, retrieval: str) -> Callable[[], None]:
-        """A function that sends a question to the base.
+    def base(self, retrieval: str) -> Callable[[], None]:
+        """Create a base with documents. After a change of a base, its searches take longer for about a second.
 
         Args:
             retrieval: how the base is searched.
+
+        Returns:
+            A function that sends a question to the base.
         """
-        found = self._api.get(self._path)
-        version = found.headers["X-Resource-URI"].rpartition("=")[2]
-        body = {**found.json(), "retrieval": retrieval}
-        self._api.put(f"{self._path}?version={version}", json=body).raise_for_status()
-        return lambda: self._send(f"{self._path}/query", {"query": self._question(), "maxResults": 5})
+        model = {"embeddingProvider": "local", "embeddingParameters": {"model": FAST_MODEL}}
+        body = {"name": retrieval, "retrieval": retrieval, **model, **self._texts.splitting}
+        path = self._send("/ragstore/rags", body).headers["Location"].partition("?")[0]
+        for document in self._texts.documents():
+            content = {"documentName": document["documentName"]}
+            self._api.post(f"{path}/ingest", params=content, content=document["text"]).raise_for_status()
+        while any(self._api.get(f"{path}/ingestions").json()[each] for each in ("waiting", "processing")):
+            time.sleep(0.5)
+        listed = self._api.get("/collections").raise_for_status().json()["collections"]
+        self._collection = max(listed, key=lambda each: int(each["count"] or 0))["name"]
+        return lambda: self._search(path)
+
+    def _search(self, path: str) -> None:
+        self._send(f"{path}/query", {"query": self._question(), "maxResults": 5})
 
     def at_the_store(self) -> Callable[[], None]:
-        """A function that sends the vector of a question to the store."""
+        """A function that sends the vector of a question to the store, to the collection of one of the bases."""
         body = {"input": [self._question() for _ in range(ROUND + 1)], "model": FAST_MODEL}
-        vectors = iter([each["embedding"] for each in self._send("/v1/embeddings", body)["data"]])
-        query = {"top_k": POOL + SPARE}
-        return lambda: self._send(f"/collections/{self._collection}/query", {"query_embedding": next(vectors), **query})
+        vectors = iter([each["embedding"] for each in self._send("/v1/embeddings", body).json()["data"]])
+        path = f"/collections/{self._collection}/query"
+        return lambda: self._query(path, next(vectors))
+
+    def _query(self, path: str, vector: list[float]) -> None:
+        self._send(path, {"query_embedding": vector, "top_k": POOL + SPARE})
 
     def _question(self) -> str:
         self._number += 1
         return self._texts.question(self._number)[1]
 
-    def _send(self, path: str, body: dict[str, Any]) -> Any:
+    def _send(self, path: str, body: dict[str, Any]) -> httpx.Response:
         response = self._api.post(path, json=body)
-        return response.raise_for_status().json()
+        return response.raise_for_status()
 
 
 def measure(served: Served, chunks: int, rounds: int) -> None:
     """Measure the rows, and print them."""
     searches = Searches(served, chunks)
-    searches.fill()
+    vectors, both = searches.base("vector"), searches.base("hybrid")
     times: defaultdict[str, list[float]] = defaultdict(list)
     cpu: defaultdict[str, float] = defaultdict(float)
     for _ in range(rounds):
         for name, prepare in (
             (STORE, searches.at_the_store),
-            ("base, by vectors", partial(searches.row, "vector")),
-            ("base, by vectors and keywords", partial(searches.row, "hybrid")),
+            ("base, by vectors", lambda: vectors),
+            ("base, by vectors and keywords", lambda: both),
         ):
             send = prepare()
             send()
