@@ -9,7 +9,6 @@ import sys
 import threading
 from pathlib import Path
 
-import chromadb
 import numpy as np
 import pytest
 
@@ -38,6 +37,8 @@ async def test_vectors_are_nearly_those_of_the_published_weights(embedder: Sente
 
 async def test_texts_of_a_collection_that_plain_chroma_has_embedded_are_found(embedder: SentenceModel) -> None:
     """Chroma's default function computes the recorded vectors. Its weights cannot be downloaded here."""
+    import chromadb
+
     collection = chromadb.EphemeralClient().create_collection("minilm", embedding_function=None)
     texts = RECORDED["texts"][1:]
     collection.add(ids=texts, documents=texts, embeddings=RECORDED["vectors"][1:])
