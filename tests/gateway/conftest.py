@@ -17,10 +17,12 @@ from tests.support.migrated_databases import copy_migrated_databases, real_migra
 from tests.support.postgres import Postgres, postgres, postgres_url
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
+from tests.support.shared_models import share_builtin_models
 
 __all__ = ["database_url", "gateway", "postgres", "postgres_url", "real_migrations"]
 
 copy_migrated_databases()
+share_builtin_models()
 
 HTTP_CALL_HOST = "search.example"
 
