@@ -4,6 +4,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
 
+# Images of containers set it. Without stored bytecode, each process compiles its modules, and each worker of pytest
+# rewrites the assertions of all tests: 5 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -161,7 +165,7 @@ test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp node_modules/.package-lock.j
 
 .PHONY: test-fast
 test-fast: $(VENV)/dev.stamp ## run the tests that start no process; fails after a minute
-	$(BIN)/pytest --fast --max-seconds $(FAST_SECONDS) --numprocesses $(FAST_JOBS) $(TESTS)
+	$(BIN)/pytest --fast --max-seconds $(FAST_SECONDS) --numprocesses $(FAST_JOBS) --dist worksteal $(TESTS)
 
 # The interpreters that `make matrix` uses, next to the one of .venv.
 PYTHONS ?= python3.12 python3.13

@@ -21,6 +21,8 @@ from ragstore_client import (
     Where,
 )
 
+pytestmark = pytest.mark.process
+
 
 def test_a_created_collection_is_returned(client: Client, archive_name: str) -> None:
     created = client.create_collection(archive_name, metadata={"owner": "team a", "year": 2024, "live": True})

@@ -7,7 +7,6 @@ import math
 import random
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from ragstore_client import (
@@ -88,6 +87,8 @@ def test_however_many_are_wrong_all_others_are_stored(client: Client, client_col
 def test_values_that_numpy_and_pandas_make_are_taken_or_refused_one_by_one(
     client: Client, client_collection: str
 ) -> None:
+    import pandas as pd
+
     taken = {
         "id": np.str_("numpy"),
         "text": np.str_("text"),

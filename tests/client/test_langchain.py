@@ -10,7 +10,8 @@ from ragstore_client import Client, InvalidConfiguration, InvalidInput
 from ragstore_client.context import AsyncContextBuilder, ClientSource, ContextBuilder, ContextSettings
 from ragstore_client.integrations.langchain import RagstoreContextRetriever, RagstoreVectorStore
 from tests.client.fake_servers import vector_of
-from tests.support.servers import free_port
+
+pytestmark = pytest.mark.process
 
 TEXTS = ["Cats sleep.", "Cats sleep a lot.", "Dogs bark.", "Cows eat grass."]
 
@@ -107,8 +108,3 @@ async def test_the_retriever_is_asynchronous_with_an_asynchronous_builder(
     assert len(await retriever.ainvoke("How much do cats sleep?", k=2)) == 2
     with pytest.raises(InvalidConfiguration, match="ainvoke"):
         retriever.invoke("How much do cats sleep?")
-
-
-def test_a_failed_search_is_no_documents() -> None:
-    with Client(f"http://127.0.0.1:{free_port()}") as away:
-        assert RagstoreContextRetriever(builder=builder(away, "x")).invoke("How much do cats sleep?") == []

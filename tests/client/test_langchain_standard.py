@@ -14,6 +14,8 @@ from ragstore_client.context import ClientSource, ContextBuilder, ContextSetting
 from ragstore_client.integrations.langchain import RagstoreContextRetriever, RagstoreVectorStore
 from tests.client.fake_servers import vector_of
 
+pytestmark = pytest.mark.process
+
 
 class TestRagstoreVectorStore(VectorStoreIntegrationTests):
     @pytest.fixture

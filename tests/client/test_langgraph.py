@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -27,7 +26,7 @@ from ragstore_client.integrations.langgraph import (
     inject_rag_context,
 )
 from tests.client.corpus import CANARY_TEXT, chunk
-from tests.client.fake_servers import FakeEmbeddings, Response, scripted_server, vector_of
+from tests.client.fake_servers import FakeEmbeddings, vector_of
 from tests.client.graphs import (
     QUESTION,
     Graph,
@@ -39,6 +38,8 @@ from tests.client.graphs import (
     unreachable_archive,
 )
 from tests.support.servers import free_port
+
+pytestmark = pytest.mark.process
 
 pytestmark = pytest.mark.usefixtures("runtime_environment")
 
@@ -78,25 +79,6 @@ def test_the_threads_archives_replace_the_assistants(handbook: RagArchiveConfig)
     assert "Handbuch" in str(assistant.invoke(question())["messages"][2].content)
     off = assistant.invoke(question(), configured(unreachable_archive()))["messages"]
     assert off[2].content == "Keine Archive verfügbar.\n\nNicht durchsucht: Fern (nicht erreichbar)."
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {},
-        {"configurable": {}},
-        {"configurable": {"rag_config": None}},
-        {"configurable": {"rag_config": {"archives": []}}},
-    ],
-)
-def test_without_archives_there_is_no_tool(config: RunnableConfig) -> None:
-    assert build_tools(config) == []
-    assert message_types(tool_graph().invoke(question(), config)["messages"]) == ["human", "ai"]
-
-
-def test_an_invalid_configuration_raises() -> None:
-    with pytest.raises(InvalidConfiguration):
-        build_tools({"configurable": {"rag_config": {"archives": [{"name": "a"}]}}})
 
 
 def test_the_tool_describes_its_arguments(handbook: RagArchiveConfig, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,16 +217,6 @@ def test_the_model_is_told_which_archives_were_not_searched(
     assert unsure == (
         "No relevant documents found in the archives that could be searched.\n\nNot searched: Alt (does not exist)."
     )
-
-
-def test_a_refused_key_is_not_reported_as_nothing_found(settings: RagSettings) -> None:
-    refusal = Response(401, {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "no"})
-    with scripted_server(refusal) as server:
-        archive = RagArchiveConfig(name="Akten", collection_name="repo_x", chromadb_url=server.url)
-        tool = create_archive_search_tool(RagConfig(archives=[archive]), settings=settings)
-        assert (
-            tool.invoke({"query": "x"}) == "Archivsuche fehlgeschlagen\n\nNicht durchsucht: Akten (Zugriff verweigert)."
-        )
 
 
 async def test_tools_and_nodes_take_the_runtimes_own_parts(

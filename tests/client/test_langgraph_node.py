@@ -16,18 +16,13 @@ from ragstore_client import (
 from ragstore_client.context import (
     Archives,
     ArchiveSource,
-    AsyncContextBuilder,
     ContextBuilder,
     ContextSettings,
-    session_scopes,
 )
 from ragstore_client.integrations.langgraph import (
-    RagState,
     create_context_node,
     inject_rag_context,
-    inject_rag_context_sync,
 )
-from tests.client.context.sources import ScriptedSource
 from tests.client.fake_servers import FakeEmbeddings
 from tests.client.graphs import (
     OwnEmbedder,
@@ -36,8 +31,9 @@ from tests.client.graphs import (
     context_graph,
     message_types,
     question,
-    unreachable_archive,
 )
+
+pytestmark = pytest.mark.process
 
 pytestmark = pytest.mark.usefixtures("runtime_environment")
 
@@ -60,13 +56,6 @@ async def test_context_of_an_earlier_message_is_removed(handbook: RagArchiveConf
     result = await graph.ainvoke(question("Der Aufzug"), config)
     assert message_types(result["messages"]) == ["human", "ai", "human", "system", "ai"]
     assert "Aufzug" in str(model.seen[-1][-1].content)[:150]
-
-
-@pytest.mark.parametrize("archives", ["none", "away"])
-async def test_without_passages_nothing_is_added(archives: str) -> None:
-    config = configured(*([unreachable_archive()] if archives == "away" else []))
-    result = await context_graph(ScriptedModel()).ainvoke(question(), config)
-    assert message_types(result["messages"]) == ["human", "ai"]
 
 
 async def test_a_failed_search_does_not_stop_the_agent(handbook: RagArchiveConfig, endpoint: FakeEmbeddings) -> None:
@@ -122,31 +111,3 @@ async def test_a_context_node_serves_both_ways_of_running_a_graph(handbook: RagA
             assert message_types(result["messages"]) == ["human", "system"]
             context = str(result["messages"][1].content)
             assert context.startswith("Relevante Dokumente aus den Archiven:\n\n[1] Archiv: Handbuch")
-
-
-@pytest.mark.parametrize(
-    ("configurable", "session"),
-    [
-        ({"thread_id": "t-1"}, "t-1"),
-        ({"thread_id": "t-1", "session_id": "s-1"}, "s-1"),
-        ({"thread_id": 7}, "7"),
-        ({}, None),
-    ],
-)
-async def test_a_builder_searches_with_the_session_and_the_topic_of_an_invocation(
-    configurable: dict[str, object], session: str | None
-) -> None:
-    source = ScriptedSource()
-    state: RagState = {"messages": [HumanMessage("And who does that?")], "current_topic": "heating"}
-    config: RunnableConfig = {"configurable": configurable}
-    asynchronous = AsyncContextBuilder(source, scopes=session_scopes())
-    synchronous = ContextBuilder(source, scopes=session_scopes())
-    updates = [
-        await inject_rag_context(state, config, builder=asynchronous),
-        inject_rag_context_sync(state, config, builder=synchronous),
-        await create_context_node(builder=asynchronous).ainvoke(state, {**config, "run_id": None}),
-    ]
-    owners = {"$in": [session, "GLOBAL"]} if session else "GLOBAL"
-    assert {(made.query, str(made.where)) for made in source.searches} == {("heating", str({"session_id": owners}))}
-    for update in updates:
-        assert "Passage number 1" in str(update["messages"][-1].content)

@@ -10,6 +10,8 @@ from tests.support.documents import Document, add, count_of, document, documents
 from tests.support.problems import Problem, paths_of, problem_of
 from tests.support.streams import stream
 
+pytestmark = pytest.mark.process
+
 MAX_ERRORS = 100
 
 

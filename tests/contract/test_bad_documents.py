@@ -13,6 +13,8 @@ from tests.support.documents import document
 from tests.support.malformed_json import HUGE, SURROGATE, WRITES, with_embedding, with_metadata
 from tests.support.problems import paths_of
 
+pytestmark = pytest.mark.process
+
 MSGPACK = "application/msgpack"
 
 # -- embeddings ---------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from tests.support.documents import add, document, documents_path, ids_of
 from tests.support.malformed_json import HUGE, SURROGATE, WRITES
 from tests.support.problems import paths_of
 
+pytestmark = pytest.mark.process
+
 # -- filters ------------------------------------------------------------------------------------
 
 BAD_WHERE = [

@@ -14,6 +14,8 @@ from tests.support.documents import add, document, documents_path
 from tests.support.malformed_json import DEPTHS, WRITES, documents_body, nested
 from tests.support.problems import problem_of
 
+pytestmark = pytest.mark.process
+
 MSGPACK = "application/msgpack"
 
 BODIES = [

@@ -12,6 +12,8 @@ from tests.support.documents import add, document, ids_of
 from tests.support.malformed_json import HUGE, SURROGATE
 from tests.support.problems import paths_of, problem_of
 
+pytestmark = pytest.mark.process
+
 # -- collections --------------------------------------------------------------------------------
 
 

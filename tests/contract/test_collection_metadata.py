@@ -8,6 +8,8 @@ import pytest
 from tests.support.documents import add, document, documents, documents_path
 from tests.support.problems import paths_of, problem_of
 
+pytestmark = pytest.mark.process
+
 DISTANCES = ["cosine", "l2", "ip"]
 
 

@@ -10,6 +10,8 @@ import pytest
 from tests.support.documents import add, document, documents, documents_path
 from tests.support.problems import paths_of, problem_of
 
+pytestmark = pytest.mark.process
+
 NAME_RULES = "3 to 512 characters from [a-zA-Z0-9._-]"
 DISTANCES = ["cosine", "l2", "ip"]
 

@@ -15,6 +15,8 @@ import pytest
 from tests.support.documents import add, count_of, document, document_path, documents_path
 from tests.support.problems import problem_of
 
+pytestmark = pytest.mark.process
+
 MSGPACK = "application/msgpack"
 FLOATS = [0.5, -1.25, 3.0]
 LITTLE_ENDIAN = struct.pack("<3f", *FLOATS)

@@ -12,6 +12,8 @@ import pytest
 from tests.support.documents import add, count_of, document, documents, documents_path, ids_of
 from tests.support.problems import problem_of
 
+pytestmark = pytest.mark.process
+
 Deleting: TypeAlias = Callable[..., httpx.Response]
 
 

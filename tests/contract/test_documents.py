@@ -13,6 +13,8 @@ import pytest
 from tests.support.documents import add, count_of, document, document_path, documents, documents_path, ids_of
 from tests.support.problems import paths_of, problem_of
 
+pytestmark = pytest.mark.process
+
 Writing: TypeAlias = Callable[[list[Any]], httpx.Response]
 
 UNUSUAL_IDS = [

@@ -14,6 +14,8 @@ from tests.contract.conftest import Listing
 from tests.support.documents import add, document, documents, documents_path, ids_of
 from tests.support.problems import problem_of
 
+pytestmark = pytest.mark.process
+
 # -- pages -------------------------------------------------------------------------------------
 
 

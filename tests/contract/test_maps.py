@@ -13,6 +13,8 @@ import pytest
 from tests.support.documents import add, document
 from tests.support.problems import paths_of, problem_of
 
+pytestmark = pytest.mark.process
+
 
 def map_of(http: httpx.Client, collection: str, **body: object) -> dict[str, Any]:
     """A map of a collection."""

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.problems import problem_of
 
+pytestmark = pytest.mark.process
+
 CHOICES = "Invalid enum value: expected"
 
 

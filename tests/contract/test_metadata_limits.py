@@ -14,6 +14,8 @@ from tests.support.malformed_json import WRITES
 from tests.support.problems import Problem, paths_of, problem_of
 from tests.support.streams import stream_path
 
+pytestmark = pytest.mark.process
+
 LIMIT: Final = 5_000
 
 

@@ -15,6 +15,8 @@ from tests.support.documents import document
 from tests.support.metric_samples import grown, samples
 from tests.support.servers import Served, free_port, running, start_service
 
+pytestmark = pytest.mark.process
+
 
 def requests(before: dict[str, float], after: dict[str, float], method: str, path: str, status: int) -> float:
     """Number of requests, on which the counter and the histogram agree."""

@@ -11,6 +11,8 @@ import pytest
 from tests.support.documents import document, documents_path
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 # -- headers ------------------------------------------------------------------------------------
 
 

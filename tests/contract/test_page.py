@@ -14,6 +14,8 @@ from tests.support.problems import problem_of
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import running, start_service
 
+pytestmark = pytest.mark.process
+
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 POLICY = {

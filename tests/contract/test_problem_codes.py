@@ -15,6 +15,8 @@ from tests.support.documents import add, document, documents_path
 from tests.support.problems import problem_of
 from tests.support.servers import Served, running, start_service
 
+pytestmark = pytest.mark.process
+
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 

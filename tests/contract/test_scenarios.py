@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 
 import httpx
+import pytest
 
 from tests.support.documents import add, count_of, document, documents, documents_path, ids_of
 from tests.support.problems import paths_of, problem_of
+
+pytestmark = pytest.mark.process
 
 
 def where(condition: object) -> dict[str, str]:

@@ -13,6 +13,8 @@ from tests.support.documents import add, document, documents_path
 from tests.support.problems import problem_of
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 BODY_MAX = 64 * 1024 * 1024
 
 

@@ -13,6 +13,8 @@ import pytest
 from tests.support.documents import add, document, documents, ids_of
 from tests.support.problems import paths_of, problem_of
 
+pytestmark = pytest.mark.process
+
 Querying: TypeAlias = Callable[..., httpx.Response]
 
 

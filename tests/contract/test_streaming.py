@@ -25,6 +25,8 @@ from tests.support.problems import problem_of
 from tests.support.servers import Served
 from tests.support.streams import duplex, response_lines, stream, stream_path
 
+pytestmark = pytest.mark.process
+
 MANY = 2500
 """More than two batches."""
 

@@ -12,6 +12,8 @@ from ragstore.model.metadata import MAX_VALUES
 from tests.support.documents import documents_path
 from tests.support.problems import paths_of, problem_of
 
+pytestmark = pytest.mark.process
+
 STORED = {"page": 3, "layer": "chunk", "tags": ["a", "b"], "live": True}
 
 

@@ -19,6 +19,8 @@ from tests.support.pages import ROOT, RUN, Block, blocks_of, stands_alone
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running, start_service
 
+pytestmark = pytest.mark.process
+
 DEMO: Final = "examples/README.md"
 PAGES: Final = ("docs/getting-started.md", DEMO, "clients/python/README.md", "clients/node/README.md")
 

@@ -12,6 +12,8 @@ from tests.support.page_runner import run_with_make
 from tests.support.pages import ROOT, blocks_of
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 
 def test_make_run_honours_a_chroma_server(chroma: Served, tmp_path: Path) -> None:
     settings = "RAGSTORE_CHROMA_URL=http://chroma:8000 RAGSTORE_KEYS_FILE=keys.jsonl RAGSTORE_HOST=0.0.0.0"

@@ -6,11 +6,14 @@ import json
 from uuid import uuid4
 
 import httpx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.filter_oracle import Json, Value, selects
 from tests.support.filter_strategies import filters, metadatas
+
+pytestmark = pytest.mark.process
 
 
 def _load(http: httpx.Client, metadatas: list[dict[str, Value]]) -> str:

@@ -13,11 +13,16 @@ import pytest
 
 from tests.support.gateways import start_gateway, write_keys
 from tests.support.ingestion import EmbeddingServer, embedding_server
+from tests.support.migrated_databases import copy_migrated_databases, real_migrations
 from tests.support.postgres import Postgres, postgres, postgres_url
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
+from tests.support.shared_models import share_builtin_models
 
-__all__ = ["database_url", "gateway", "postgres", "postgres_url"]
+__all__ = ["database_url", "gateway", "postgres", "postgres_url", "real_migrations"]
+
+copy_migrated_databases()
+share_builtin_models()
 
 HTTP_CALL_HOST = "search.example"
 

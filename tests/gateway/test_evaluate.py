@@ -13,6 +13,8 @@ from ragstore_gateway.commands.cli import main
 from tests.gateway.test_kb import done
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 DOCUMENTS = {
     "kettle.txt": "The warranty of the kettle lasts three years.",
     "trains.txt": "Trains to the airport leave at noon.",

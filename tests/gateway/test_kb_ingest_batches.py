@@ -15,6 +15,8 @@ from tests.support.gateways import start_gateway
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
+pytestmark = pytest.mark.process
+
 ROOM = 20
 
 

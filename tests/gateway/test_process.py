@@ -14,6 +14,8 @@ from ragstore_client import Client, NewDocument
 from tests.support.gateways import start_gateway
 from tests.support.servers import Served, inherited_environ, running, start_service
 
+pytestmark = pytest.mark.process
+
 
 def test_health_names_the_model_and_the_state_of_store_and_upstream(gateway: Served) -> None:
     health = httpx.get(gateway.url + "/health").json()

@@ -14,6 +14,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 FREE_EVERY_TYPE = """
 import gc
 import typing

@@ -8,6 +8,8 @@ from tests.oracle.campaign import run_oracle
 from tests.support.servers import Served
 from tests.support.stores import StoreLocation
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize("kind", ["embedded", "remote"])
 def test_the_store_and_numpy_return_the_same(

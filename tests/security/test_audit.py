@@ -11,6 +11,8 @@ import pytest
 from tests.support.documents import NDJSON_HEADERS, document, lines_of
 from tests.support.keyed_services import KeyedService
 
+pytestmark = pytest.mark.process
+
 SECRET = "Zweig-7719"
 
 

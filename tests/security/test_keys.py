@@ -12,6 +12,8 @@ from tests.support.documents import document
 from tests.support.keyed_services import KeyedService, send
 from tests.support.problems import problem_of
 
+pytestmark = pytest.mark.process
+
 Clients = dict[str | None, httpx.Client]
 
 DOCUMENT = {"documents": [document("x")]}

@@ -12,6 +12,8 @@ from tests.support.documents import document
 from tests.support.keyed_services import send
 from tests.support.problems import problem_of
 
+pytestmark = pytest.mark.process
+
 QUERY = {"query_embedding": [1, 0]}
 
 ON_COLLECTION: list[tuple[str, str, Any]] = [

@@ -12,6 +12,8 @@ from tests.support.keyed_services import KeyedService, keyed_service
 from tests.support.problems import problem_of
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def multi_tenant(chroma: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KeyedService]:

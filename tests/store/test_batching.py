@@ -26,6 +26,8 @@ from tests.support.batching import MAX_BATCH_SIZE, assert_idle, batching_store, 
 from tests.support.factories import add_documents, batch, of_ids, rows, upsert_documents
 from tests.support.spies import SpyStore, errors_as_types, submit_all, turn
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def store(inner: SpyStore) -> AsyncIterator[BatchingStore]:

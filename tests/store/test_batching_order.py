@@ -20,6 +20,8 @@ from tests.support.batching import assert_idle, batching_store, fail_batches, id
 from tests.support.factories import add_documents, batch, make_query, of_ids, upsert_documents
 from tests.support.spies import SpyStore, errors_as_types, submit_all, turn
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def store(inner: SpyStore) -> AsyncIterator[BatchingStore]:

@@ -15,6 +15,8 @@ from ragstore.model.metadata import CollectionMetadata
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, batch_of, make_query, of_where, upsert_documents
 
+pytestmark = pytest.mark.process
+
 METADATA: CollectionMetadata = {
     "text": "é\x00\U0001f600",
     "empty": "",

@@ -31,6 +31,8 @@ from tests.support.factories import batch, make_query, matrix, upsert_documents
 from tests.support.spies import turn
 from tests.support.stores import STORES, StoreLocation, http_backend
 
+pytestmark = pytest.mark.process
+
 T = TypeVar("T")
 
 Between: TypeAlias = Callable[[], Awaitable[object]]

@@ -20,6 +20,8 @@ from ragstore.store.layer import StoreLayer
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, of_ids, upsert_documents
 
+pytestmark = pytest.mark.process
+
 DIMENSION = 64
 COUNT = 120
 

@@ -20,6 +20,8 @@ from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch_of, make_query, upsert_documents
 from tests.support.fake_clock_store import FakeClockStore, hits_of
 
+pytestmark = pytest.mark.process
+
 MANY = {"many": True}
 FEW = {"few": True}
 NONE = {"few": 1}

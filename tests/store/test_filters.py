@@ -21,6 +21,8 @@ from tests.support.factories import add_documents, batch_of, of_where, upsert_do
 from tests.support.filter_oracle import Json, Value, selects
 from tests.support.filter_strategies import BOOLEANS, FLOATS, INTEGERS, LISTS, STRINGS, filters, metadatas
 
+pytestmark = pytest.mark.process
+
 EXAMPLES = 30
 
 

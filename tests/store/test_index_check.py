@@ -23,6 +23,8 @@ from tests.support.factories import add_documents, upsert_documents
 from tests.support.servers import running, start_chroma
 from tests.support.stores import embedded_backend, exact, http_backend
 
+pytestmark = pytest.mark.process
+
 DIMENSION = 256
 
 

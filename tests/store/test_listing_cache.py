@@ -19,6 +19,8 @@ from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, batch_of, of_ids, of_where, upsert_documents
 from tests.support.spies import SpyBackend, SpyStore
 
+pytestmark = pytest.mark.process
+
 FEW = of_where({"few": True})
 
 

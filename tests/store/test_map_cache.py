@@ -25,6 +25,8 @@ from ragstore.store.scope import ScopedStore
 from tests.support.factories import add_documents, batch, of_ids, upsert_documents
 from tests.support.spies import SpyStore
 
+pytestmark = pytest.mark.process
+
 ALL = MapParameters(2000)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from chromadb.api.rust import RustBindingsAPI
 
 from ragstore.chroma.embedded.api import ChromaApi, open_api
 from ragstore.chroma.embedded.pool import processes_of
@@ -56,12 +55,16 @@ CALLED.remove("_no_init_or_replace_init") if "_no_init_or_replace_init" in CALLE
 
 @pytest.mark.parametrize("method", CALLED)
 def test_chromadb_has_the_methods_that_are_called_with_their_parameters(method: str) -> None:
+    from chromadb.api.rust import RustBindingsAPI
+
     expected = inspect.signature(getattr(ChromaApi, method)).parameters
     actual = inspect.signature(getattr(RustBindingsAPI, method)).parameters
     assert set(expected) <= set(actual)
 
 
 def test_chromadb_s_client_gives_that_api(tmp_path: Path) -> None:
+    from chromadb.api.rust import RustBindingsAPI
+
     api = open_api(str(tmp_path))
     assert api.count_collections(tenant="default_tenant", database="default_database") == 0
     assert isinstance(api, RustBindingsAPI)

@@ -18,6 +18,8 @@ from ragstore.model.metadata import Metadata
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, batch_of, make_query, matrix, upsert_documents
 
+pytestmark = pytest.mark.process
+
 POINTS = matrix([1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [-1.0, 0.0], [2.0, 2.0])
 SHELVES: list[Metadata] = [{"shelf": index % 2} for index in range(5)]
 TEXTS = ["red", "green", "red green", "blue", "green blue"]

@@ -22,6 +22,8 @@ from tests.support.batching import assert_idle
 from tests.support.factories import add_documents, batch_of, make_query, upsert_documents
 from tests.support.spies import Call, SpyBackend, SpyStore, errors_as_types, submit_all, turn
 
+pytestmark = pytest.mark.process
+
 METADATAS: list[Metadata] = [{"shelf": index % 2} for index in range(20)]
 
 

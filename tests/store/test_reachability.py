@@ -32,6 +32,8 @@ from tests.support.factories import add_documents, of_ids, upsert_documents
 from tests.support.spies import SpyBackend
 from tests.support.stores import with_retries
 
+pytestmark = pytest.mark.process
+
 DIMENSION = 384
 COUNT = 250
 SAMPLE = range(0, COUNT, 5)

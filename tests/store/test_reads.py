@@ -10,6 +10,8 @@ from ragstore.model.metadata import Metadata
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch, batch_of, of_ids, of_text, of_where, upsert_documents
 
+pytestmark = pytest.mark.process
+
 SHELVES: list[Metadata] = [{"shelf": index % 3, "n": index} for index in range(9)]
 TEXTS = ["red apple", "green pear", "red pear"] * 3
 

@@ -31,6 +31,8 @@ from tests.support.factories import make_query
 from tests.support.process_fixtures import starts_process
 from tests.support.stores import MAX_BATCH_SIZE, STORES, StoreLocation, embedded_backend
 
+pytestmark = pytest.mark.process
+
 T = TypeVar("T")
 
 DIMENSION = 8

@@ -19,6 +19,8 @@ from tests.support.factories import add_documents, batch, make_query, of_where, 
 from tests.support.process_fixtures import starts_process
 from tests.support.stores import STORES, TENANT, StoreLocation, http_backend
 
+pytestmark = pytest.mark.process
+
 REMOTE = [kind for kind in STORES if "remote" in kind]
 
 

@@ -13,6 +13,8 @@ from ragstore.model.filters.where_document import MAX_TEXT
 from ragstore.store.protocol import Store
 from tests.support.factories import add_documents, batch_of, of_text, upsert_documents
 
+pytestmark = pytest.mark.process
+
 TEXTS = (
     "100% of the rent_total",
     "100 of the rent total",

@@ -27,6 +27,8 @@ from tests.support.factories import (
 )
 from tests.support.stores import MAX_BATCH_SIZE
 
+pytestmark = pytest.mark.process
+
 METADATA: Metadata = {
     "text": "é\x00\U0001f600'\"\\",
     "empty": "",

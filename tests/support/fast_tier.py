@@ -26,7 +26,10 @@ from hypothesis import is_hypothesis_test
 from tests.support.process_fixtures import is_declared
 
 PROCESS_FOLDERS = frozenset(
-    {"system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile", "old_chroma", "page", "runs"}
+    {
+        *("system", "soak", "fuzz", "node", "deploy", "transfer", "chroma_quirks", "hostile", "old_chroma", "page"),
+        *("runs", "gateway/openai_vector_stores"),
+    }
 )
 """Folders of `tests/` whose tests start processes of their own. The fast tier does not import them."""
 
@@ -58,7 +61,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not config.getoption("--fast"):
         return None
     if collection_path.is_dir():
-        is_slow = collection_path.parent == config.rootpath / "tests" and collection_path.name in PROCESS_FOLDERS
+        is_slow = any(collection_path == config.rootpath / "tests" / name for name in PROCESS_FOLDERS)
     else:
         is_slow = collection_path.suffix == ".py" and bool(PROCESS_MODULE.search(collection_path.read_text("utf-8")))
     return True if is_slow else None

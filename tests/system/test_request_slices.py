@@ -105,7 +105,7 @@ async def test_single_bytes_change_nothing(whole: list[bytes]) -> None:
     assert await responses_to([SENT[index : index + 1] for index in range(len(SENT))]) == whole
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.integers(1, len(SENT) - 1), max_size=12, unique=True).map(sorted))
 def test_several_cuts_change_nothing(indexes: list[int]) -> None:
     ends = [*indexes, len(SENT)]

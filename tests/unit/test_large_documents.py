@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ragstore.api.schemas import NewDocument
@@ -23,7 +23,6 @@ ESCAPES: Final = [b"\\n", b"\\\\", b'\\"', b"\\u00e4", b"\\ud83d\\ude03", EMOJI.
 
 
 @given(st.lists(st.sampled_from(ESCAPES), min_size=1, max_size=5), st.integers(0, 12))
-@settings(max_examples=40)
 def test_a_text_of_json_is_decoded_in_slices_that_cut_neither_characters_nor_escapes(
     units: list[bytes], before: int
 ) -> None:

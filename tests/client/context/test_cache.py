@@ -229,7 +229,7 @@ def test_the_length_of_a_question_counts_towards_the_bound_of_the_cache() -> Non
     assert max(run_virtually(run())) <= 5
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(0, 400), st.integers(0, 50)), max_size=60),
     st.integers(0, 5),

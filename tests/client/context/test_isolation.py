@@ -154,7 +154,7 @@ def test_a_builder_may_be_used_in_several_event_loops() -> None:
     assert len(both) == 4
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["build", "cancel", "invalidate"]), st.sampled_from(["a", "b"]), st.floats(0.1, 3)),
@@ -211,7 +211,7 @@ def test_a_cancelled_caller_affects_no_other_and_no_context_is_out_of_date(
 SESSIONS = ["s1", "s2", "s3", "GLOBAL", "$ne", "{session_id}", '{"$ne": ""}', "s1 ", "\uff531"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(SESSIONS), st.sampled_from([QUESTION, "Another question?"]), st.floats(0, 3)),

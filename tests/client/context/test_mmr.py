@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.vectorstores.utils import maximal_marginal_relevance as of_langchain
 
 from ragstore_client import InvalidConfiguration, InvalidInput
 from ragstore_client.context._order import choose, maximal_marginal_relevance
@@ -73,9 +72,12 @@ def test_each_pick_has_the_highest_score_of_the_definition(
 def test_the_picks_are_langchains_with_lambda_mult_1_minus_diversity(
     seed: int, count: int, dimension: int, diversity: float, k: int
 ) -> None:
+    # LangChain takes half a second of each process that collects tests.
+    from langchain_core.vectorstores import utils
+
     query, vectors = random_vectors(seed, count, dimension)
     ours = choice(query, vectors, k, diversity)
-    theirs = of_langchain(np.array(query), vectors, lambda_mult=1 - diversity, k=k)
+    theirs = utils.maximal_marginal_relevance(np.array(query), vectors, lambda_mult=1 - diversity, k=k)
     if ours != theirs:  # only a tie within the precision of float32 may be broken differently
         assert_greedy(query, vectors, ours, diversity)
         first = next(step for step, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)

@@ -42,7 +42,7 @@ async def timed(builder: AsyncContextBuilder) -> tuple[ChatContext, float]:
     return context, loop.time() - started
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples, deadline=None)
 @given(st.lists(behaviours, min_size=1, max_size=5), st.floats(0.01, 10))
 def test_there_is_a_context_within_the_deadline_whatever_happens(
     behaviours: list[Behaviour], timeout_seconds: float
@@ -79,7 +79,7 @@ def test_there_is_a_context_within_the_deadline_whatever_happens(
     assert expected <= {found.text for found in context.passages}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(behaviours, st.floats(0, 8), st.integers(1, 4))
 def test_cancellation_propagates_and_leaves_nothing_in_flight(
     behaviour: Behaviour, after_seconds: float, builds: int

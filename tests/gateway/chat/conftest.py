@@ -7,11 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httpx
 import pytest
-from openai import OpenAI
 
 from ragstore_client import Client, NewDocument
 from ragstore_gateway.embeddings.wordllama import WordLlamaEmbedder
@@ -19,6 +18,9 @@ from tests.support.fake_upstream import FakeUpstream, fake_upstream, replying
 from tests.support.gateways import start_gateway
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 Passage: TypeAlias = tuple[str, str, dict[str, str | int | float]]
 
@@ -193,6 +195,9 @@ def manual(manual_gateway: Served) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def sdk(chat_gateway: Served) -> Iterator[OpenAI]:
     """OpenAI's client."""
+    # The package takes half a second of each process that collects tests.
+    from openai import OpenAI
+
     with OpenAI(base_url=chat_gateway.url + "/v1", api_key="sk-caller", max_retries=0) as client:
         yield client
 

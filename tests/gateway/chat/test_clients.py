@@ -28,6 +28,8 @@ from tests.support.fake_upstream import (
 )
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": QUESTION}]
 TOOLS: list[ChatCompletionToolParam] = [
     {"type": "function", "function": {"name": "brew", "parameters": {"type": "object", "properties": {}}}}

@@ -18,6 +18,8 @@ from tests.support.gateways import start_gateway
 from tests.support.ledger import wait_until
 from tests.support.servers import Served, free_port, running
 
+pytestmark = pytest.mark.process
+
 PLAIN = {"model": "m", "messages": [{"role": "user", "content": QUESTION}]}
 
 

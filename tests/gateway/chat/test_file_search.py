@@ -19,6 +19,8 @@ from tests.gateway.chat.test_node_client import FOLDER
 from tests.support.fake_upstream import Exchange, FakeUpstream, replying, stream_of
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 QUESTION = "When is the boiler serviced?"
 BOILER = "The boiler is serviced every October by the caretaker."
 

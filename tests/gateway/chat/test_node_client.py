@@ -15,6 +15,8 @@ from tests.gateway.chat.test_faults import broken_stream
 from tests.support.fake_upstream import Exchange, FakeUpstream, completion, hang, replying, responding
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 FOLDER: Final = Path(__file__).resolve().parents[1] / "node"
 
 

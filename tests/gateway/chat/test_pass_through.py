@@ -12,6 +12,8 @@ from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, res
 from tests.support.raw_http import connect, read_all
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 ODD = (
     b'{ "model" :"m",\n"unknown_field": {"a":  1.50, "b": 1e999, "c": "\\ud83d\\ude00"}, '
     b'"n": 123456789012345678901234567890,\t"messages": [] }'

@@ -12,6 +12,8 @@ import pytest
 from tests.support.fake_upstream import FakeUpstream, completion, replying, responding
 from tests.support.metric_samples import grown, samples
 
+pytestmark = pytest.mark.process
+
 SYSTEM = "You are a precise assistant. Use ONLY the provided context for facts. Cite as [n] and list sources."
 QUESTION = "Summarise the latest Qdrant release."
 USER = (

@@ -20,6 +20,8 @@ from tests.gateway.chat.test_rag import QUESTION
 from tests.support.fake_upstream import DONE, Exchange, FakeUpstream, delta, replying, responding, stream_of
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 TOOL: Any = {"type": "function", "name": "brew", "parameters": {"type": "object", "properties": {}}, "strict": False}
 
 

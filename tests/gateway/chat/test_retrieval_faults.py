@@ -21,6 +21,8 @@ from tests.support.metric_samples import grown, samples
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, free_port, running
 
+pytestmark = pytest.mark.process
+
 
 def test_a_caller_that_leaves_during_retrieval_costs_no_upstream_request(
     slow_store: httpx.Client, upstream: FakeUpstream

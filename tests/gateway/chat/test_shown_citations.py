@@ -26,6 +26,8 @@ from tests.support.gateways import start_gateway
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
+pytestmark = pytest.mark.process
+
 FOLDER: Final = Path(__file__).resolve().parents[1] / "node"
 
 URL: Final = "https://qdrant.tech/blog/qdrant-1-9/"

@@ -20,6 +20,8 @@ from tests.support.process_fixtures import starts_process
 from tests.support.raw_http import connect, read_all
 from tests.support.servers import Served, free_port, running
 
+pytestmark = pytest.mark.process
+
 MAX_SECONDS = 2.0
 """The limit of the contract: for the end of a stream after its key was withdrawn."""
 

@@ -7,6 +7,8 @@ import pytest
 from ragstore_client import BadRequest, Conflict, NotFound
 from ragstore_client.gateway import GatewayClient, KnowledgeBase, Source, Stored, WebSource
 
+pytestmark = pytest.mark.process
+
 
 def test_a_created_base_is_found_by_name_and_by_id_with_all_fields(
     client: GatewayClient, base: Stored[KnowledgeBase]

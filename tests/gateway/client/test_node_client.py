@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from ragstore_client.gateway import MEDIA_TYPES
 from tests.support.node_build import build, run_in, run_node_tests
 from tests.support.servers import Served
+
+pytestmark = pytest.mark.process
 
 AI_SDK: Final = Path(__file__).resolve().parents[1] / "node"
 

@@ -15,6 +15,8 @@ from ragstore_client.gateway import (
     Stored,
 )
 
+pytestmark = pytest.mark.process
+
 LIFT = "The lift is tested every year."
 
 

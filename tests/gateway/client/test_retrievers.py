@@ -15,6 +15,8 @@ from ragstore_client.integrations.langchain import GatewayRetriever
 from ragstore_client.integrations.llamaindex import GatewayLlamaRetriever
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 QUESTION = "Which animal eats grass?"
 CATTLE = "The animal number 3 eats grass."
 

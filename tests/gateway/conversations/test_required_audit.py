@@ -16,6 +16,8 @@ from tests.support.gateways import start_gateway
 from tests.support.metric_samples import samples
 from tests.support.servers import Served, running
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def upstream() -> Iterator[FakeUpstream]:

@@ -15,6 +15,8 @@ from ragstore_gateway.errors import TooManyVerifications, VerificationTimeout
 from ragstore_gateway.settings import Settings
 from tests.gateway.conversations.factories import step
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def conversations(database_url: str) -> AsyncIterator[Conversations]:

@@ -7,6 +7,8 @@ import pytest
 from tests.gateway.crawl.conftest import Crawler
 from tests.support.changing_site import TEA
 
+pytestmark = pytest.mark.process
+
 
 async def test_a_page_that_moved_is_one_page(crawler: Crawler) -> None:
     site = crawler.site

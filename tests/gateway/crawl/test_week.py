@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.gateway.crawl.conftest import Crawler
 from tests.support.changing_site import PAGES, WEEK
+
+pytestmark = pytest.mark.process
 
 
 async def test_a_week_of_a_site(crawler: Crawler) -> None:

@@ -23,6 +23,8 @@ from ragstore_gateway.database.database import Database, create_engine
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import FOLDER, upgrade
 
+pytestmark = pytest.mark.usefixtures("real_migrations")
+
 T = TypeVar("T")
 
 SCRIPTS: Final = ScriptDirectory(str(FOLDER))

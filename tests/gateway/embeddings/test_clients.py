@@ -12,6 +12,8 @@ from pydantic import SecretStr
 from ragstore_client import EmbeddingsClient
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 TEXTS = ["Tea is a drink.", "Coffee is another."]
 MODEL = "builtin/wordllama"
 

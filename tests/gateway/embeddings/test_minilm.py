@@ -9,7 +9,6 @@ import sys
 import threading
 from pathlib import Path
 
-import chromadb
 import numpy as np
 import pytest
 
@@ -38,6 +37,8 @@ async def test_vectors_are_nearly_those_of_the_published_weights(embedder: Sente
 
 async def test_texts_of_a_collection_that_plain_chroma_has_embedded_are_found(embedder: SentenceModel) -> None:
     """Chroma's default function computes the recorded vectors. Its weights cannot be downloaded here."""
+    import chromadb
+
     collection = chromadb.EphemeralClient().create_collection("minilm", embedding_function=None)
     texts = RECORDED["texts"][1:]
     collection.add(ids=texts, documents=texts, embeddings=RECORDED["vectors"][1:])
@@ -55,23 +56,23 @@ async def test_sentences_are_near_by_their_meaning_and_not_only_by_their_words(e
 
 
 async def test_vectors_are_float32_of_length_1(embedder: SentenceModel) -> None:
-    vectors = await embedder.embed(["tea", "a b c " * 1000, "\x00", "\u200b", "🍵"], "query")
+    vectors = await embedder.embed(["tea", "a b c " * 100, "\x00", "\u200b", "🍵"], "query")
     assert vectors.dtype == np.float32
     assert vectors.shape == (5, embedder.dimension)
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(1, abs=1e-6)
 
 
 async def test_a_text_has_the_same_vector_in_any_batch(embedder: SentenceModel) -> None:
-    texts = [f"tea number {index} " * (index % 40 + 1) for index in range(100)]
+    texts = [f"tea number {index} " * (index % 20 + 1) for index in range(40)]
     together = await embedder.embed(texts, "document")
-    for index in (0, 39, 99):
+    for index in (0, 19, 39):
         assert together[index] == pytest.approx((await embedder.embed([texts[index]], "document"))[0], abs=1e-5)
 
 
 async def test_the_end_of_a_long_text_counts(embedder: SentenceModel) -> None:
-    start = "Trains leave at noon. " * 100
+    start = "Trains leave at noon. " * 60
     both, alone, end = await embedder.embed(
-        [start + "The kettle is red. " * 100, start, "The kettle is red."], "document"
+        [start + "The kettle is red. " * 60, start, "The kettle is red."], "document"
     )
     assert both @ end > alone @ end + 0.2
 
@@ -88,7 +89,7 @@ async def test_work_is_done_in_small_groups_each_of_which_is_a_job(
         add(self, group, means)
 
     monkeypatch.setattr(SentenceModel, "_add", recorded)
-    await embedder.embed(["tea " * 2_000, *(["milk and sugar"] * 500)], "document")
+    await embedder.embed(["tea " * 600, *(["milk and sugar"] * 100)], "document")
     assert len(groups) > 4
     assert max(groups) <= MAX_GROUP_TOKENS
     assert MAX_TOKENS <= MAX_GROUP_TOKENS

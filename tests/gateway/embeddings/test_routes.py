@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 TEXTS = ["Tea is a drink.", "Coffee is another."]
 
 

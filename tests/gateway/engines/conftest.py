@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import psycopg
@@ -15,8 +16,10 @@ from tests.support.elasticsearch_server import ElasticsearchServer, elasticsearc
 from tests.support.loop_threads import in_thread
 from tests.support.mongodb_server import MongodbServer, mongodb_server
 from tests.support.postgres import Postgres
-from tests.support.qdrant_server import QdrantServer, qdrant_server
 from tests.support.servers import Served
+
+if TYPE_CHECKING:
+    from tests.support.qdrant_server import QdrantServer
 
 ENGINES = ("ragstore", "in-memory", "chroma", "pgvector", "pgvector-hnsw", "qdrant", "elasticsearch", "mongodb-atlas")
 
@@ -32,6 +35,9 @@ def vector_database(postgres: Postgres) -> Iterator[str]:
 @pytest.fixture(scope="package")
 def qdrant() -> Iterator[QdrantServer]:
     """A server with Qdrant's interface."""
+    # Qdrant's client takes half a second of each process that collects tests.
+    from tests.support.qdrant_server import qdrant_server
+
     with in_thread(qdrant_server) as server:
         yield server
 

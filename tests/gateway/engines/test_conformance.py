@@ -8,6 +8,8 @@ from ragstore_gateway.engines.conformance import Conformance
 from ragstore_gateway.engines.conformance.records import QUESTION, record, record_id
 from ragstore_gateway.engines.engine_collection import EngineCollection
 
+pytestmark = pytest.mark.process
+
 
 class TestConformance(Conformance):
     """The fixture `target` of conftest.py has the engines."""

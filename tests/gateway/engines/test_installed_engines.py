@@ -13,6 +13,8 @@ import pytest
 from tests.support.pages import ROOT
 from tests.support.process_fixtures import starts_process
 
+pytestmark = pytest.mark.process
+
 EXAMPLE = ROOT / "examples/sqlite_engine"
 SUITE = "test_sqlite_engine.py"
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-import chromadb
 import numpy as np
 import pytest
-from qdrant_client import AsyncQdrantClient
-from qdrant_client.models import Distance, PointStruct, VectorParams
 
 from ragstore_client import AsyncClient
 from ragstore_gateway.engines.assembly import Engines
@@ -22,8 +20,11 @@ from ragstore_gateway.errors import CollectionReadOnly
 from ragstore_gateway.secrets.secret_references import EnvironmentSource, SecretReferences
 from tests.support.loop_threads import in_thread
 from tests.support.process_fixtures import starts_process
-from tests.support.qdrant_server import QdrantServer, qdrant_server
 from tests.support.servers import Served
+
+# The clients of both engines take a second of each process that collects tests: functions import them.
+if TYPE_CHECKING:
+    from tests.support.qdrant_server import QdrantServer
 
 QUERY = np.array([1.0, 0.0, 0.0], np.float32)
 VECTORS = {"near": [3.0, 0.3, 0.0], "middle": [1.0, 1.0, 0.0], "far": [-1.0, 0.2, 0.0]}
@@ -49,15 +50,20 @@ async def stores() -> AsyncIterator[Engines]:
 @pytest.fixture(scope="module")
 def memory_server() -> Iterator[QdrantServer]:
     """A server with Qdrant's interface."""
+    from tests.support.qdrant_server import qdrant_server
+
     with in_thread(qdrant_server) as server:
         yield server
 
 
-async def fill_qdrant(server: QdrantServer, distance: Distance) -> str:
+async def fill_qdrant(server: QdrantServer, distance: str) -> str:
     """A collection with the payload of a memory; its name."""
+    from qdrant_client import AsyncQdrantClient
+    from qdrant_client.models import Distance, PointStruct, VectorParams
+
     name = f"memory-{uuid4().hex[:8]}"
     client = AsyncQdrantClient(host="127.0.0.1", grpc_port=server.port, prefer_grpc=True, check_compatibility=False)
-    await client.create_collection(name, vectors_config=VectorParams(size=3, distance=distance))
+    await client.create_collection(name, vectors_config=VectorParams(size=3, distance=Distance(distance)))
     points = [
         PointStruct(
             id=number,
@@ -71,9 +77,9 @@ async def fill_qdrant(server: QdrantServer, distance: Distance) -> str:
     return name
 
 
-@pytest.mark.parametrize("distance", [Distance.COSINE, Distance.DOT, Distance.EUCLID])
+@pytest.mark.parametrize("distance", ["Cosine", "Dot", "Euclid"])
 async def test_a_memory_of_qdrant_is_searched_where_it_is(
-    stores: Engines, memory_server: QdrantServer, distance: Distance
+    stores: Engines, memory_server: QdrantServer, distance: str
 ) -> None:
     name = await fill_qdrant(memory_server, distance)
     parameters = {"host": "127.0.0.1", "port": memory_server.port, "collection": name}
@@ -100,6 +106,8 @@ async def test_a_collection_of_qdrant_that_does_not_exist_is_described_by_nothin
 @starts_process
 def chroma_collection(chroma: Served) -> tuple[str, str]:
     """The address of a Chroma server, and the name of a collection that Chroma's own client has filled."""
+    import chromadb
+
     parts = urlsplit(chroma.url)
     client = chromadb.HttpClient(host=parts.hostname or "", port=parts.port or 0)
     name = f"plain-{uuid4().hex[:8]}"
@@ -133,7 +141,7 @@ async def test_the_records_of_others_are_never_written(
     url, name = chroma_collection
     parameters: dict[str, object] = {"baseUrl": url, "collection": name}
     if engine == "qdrant":
-        name = await fill_qdrant(memory_server, Distance.COSINE)
+        name = await fill_qdrant(memory_server, "Cosine")
         parameters = {"host": "127.0.0.1", "port": memory_server.port, "collection": name}
     opened = stores.open(engine, parameters, "kb_x", 3)
     for call in (

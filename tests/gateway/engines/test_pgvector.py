@@ -17,6 +17,8 @@ from ragstore_gateway.engines.names import physical_name
 from ragstore_gateway.errors import StoreUnavailable
 from tests.support.pooler import pooler
 
+pytestmark = pytest.mark.process
+
 CONNECTIONS = "pg_stat_activity WHERE datname = current_database() AND application_name = 'ragstore-gateway'"
 
 

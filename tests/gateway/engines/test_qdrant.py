@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from qdrant_client import grpc
 
 from ragstore_gateway.engines.conformance.records import QUESTION, numbers, record
 from ragstore_gateway.engines.engine_collection import EngineCollection, Record
 from ragstore_gateway.errors import StoreUnavailable
 from tests.gateway.engines.conftest import new_collection
-from tests.support.qdrant_server import MAX_INDEXES, QdrantServer
+
+if TYPE_CHECKING:
+    from tests.support.qdrant_server import QdrantServer
 
 MAX_LIMIT = 10
 
@@ -23,16 +25,23 @@ async def collection_of_qdrant(request: pytest.FixtureRequest, qdrant: QdrantSer
         try:
             yield store
         finally:
-            qdrant.update_status = grpc.UpdateStatus.Completed
+            qdrant.update_status = status_of("Completed")
             qdrant.max_query_limit = qdrant.max_reads = None
 
 
-@pytest.mark.parametrize("status", [grpc.UpdateStatus.Acknowledged, grpc.UpdateStatus.WaitTimeout])
+def status_of(name: str) -> Any:
+    """A status of Qdrant's interface, whose client is only imported by the process that runs these tests."""
+    from qdrant_client import grpc
+
+    return getattr(grpc.UpdateStatus, name)
+
+
+@pytest.mark.parametrize("status", ["Acknowledged", "WaitTimeout"])
 async def test_a_change_that_is_accepted_and_not_applied_is_an_error(
-    collection_of_qdrant: EngineCollection, qdrant: QdrantServer, status: int
+    collection_of_qdrant: EngineCollection, qdrant: QdrantServer, status: str
 ) -> None:
     await collection_of_qdrant.write([record(1)])
-    qdrant.update_status = status
+    qdrant.update_status = status_of(status)
     with pytest.raises(StoreUnavailable, match="has not applied a change"):
         await collection_of_qdrant.write([record(2)])
     with pytest.raises(StoreUnavailable, match="has not applied a change"):
@@ -61,6 +70,8 @@ async def test_a_rate_limit_is_an_error_with_the_time_of_the_next_attempt(
 async def test_records_with_more_keys_than_qdrant_has_indexes_are_stored_and_found(
     collection_of_qdrant: EngineCollection,
 ) -> None:
+    from tests.support.qdrant_server import MAX_INDEXES
+
     many = {f"n{key:03}": key for key in range(MAX_INDEXES + 5)}
     single = record(1)
     await collection_of_qdrant.write([Record(single.id, single.text, single.vector, many)])

@@ -13,6 +13,8 @@ from ragstore_gateway.engines.conformance.records import numbers, record_id
 from ragstore_gateway.engines.engine_collection import EngineCollection, Record
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 DIMENSION = 256
 OTHERS = 40
 EQUAL = 200

@@ -9,11 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 
-import docx
-import openpyxl
-import pptx
-from pptx.util import Inches
-
 FILES = Path(__file__).parent / "files"
 
 ENTITIES = "<!DOCTYPE bomb [<!ENTITY a0 'kettle'>{}]>".format(
@@ -43,6 +38,8 @@ def saved(document: object) -> bytes:
 
 def word() -> bytes:
     """A DOCX file with headings, a table, and a merged cell."""
+    import docx
+
     document = docx.Document()
     document.core_properties.title = "Manual of the kettle"
     document.add_heading("The kettle", 1)
@@ -58,6 +55,8 @@ def word() -> bytes:
 
 def excel() -> bytes:
     """An XLSX file with two sheets, an empty one and a hidden one."""
+    import openpyxl
+
     workbook = openpyxl.Workbook()
     parts = workbook.active
     parts.title = "Parts"
@@ -74,6 +73,9 @@ def excel() -> bytes:
 
 def powerpoint() -> bytes:
     """A PPTX file with titles, text, a table, and notes."""
+    import pptx
+    from pptx.util import Inches
+
     presentation = pptx.Presentation()
     first = presentation.slides.add_slide(presentation.slide_layouts[1])
     first.shapes.title.text = "The kettle"

@@ -10,6 +10,8 @@ from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.extractor import Extractor
 from tests.gateway.extraction import documents
 
+pytestmark = pytest.mark.process
+
 RUSSIAN = (
     "Чайник кипятит литр воды за три минуты. Гарантия на чайник три года. "
     "Накипь не входит в гарантию. Чистите чайник уксусом каждый месяц, и он будет служить долго. "

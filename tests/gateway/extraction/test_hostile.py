@@ -15,6 +15,8 @@ from ragstore_gateway.extraction.extractor import Extractor
 from tests.gateway.extraction import documents
 from tests.gateway.extraction.conftest import LIMITS, MEMORY_BYTES
 
+pytestmark = pytest.mark.process
+
 MIB = 1024 * 1024
 SECRET = "samovar"
 """A word of the documents that no message may contain."""

@@ -17,6 +17,8 @@ from ragstore_gateway.commands.cli import main
 from tests.gateway.extraction import documents
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 def name(gateway: Served) -> str:

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.ingestion import Base
 
+pytestmark = pytest.mark.process
+
 TYPE = {"Content-Type": "application/x-ndjson"}
 
 

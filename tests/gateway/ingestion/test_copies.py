@@ -30,6 +30,8 @@ from tests.support.ingestion import Base, EmbeddingServer, text_of, until
 from tests.support.knowledge import Knowledge
 from tests.support.problems import assert_problem
 
+pytestmark = pytest.mark.process
+
 
 async def copied(base: Base, **params: Any) -> Base:
     """A copy of a base."""

@@ -10,6 +10,8 @@ import pytest
 from tests.support.ingestion import Base, EmbeddingServer, text_of, until
 from tests.support.problems import assert_problem
 
+pytestmark = pytest.mark.process
+
 
 async def listed(base: Base, **params: Any) -> Mapping[str, Any]:
     """A page of the list."""

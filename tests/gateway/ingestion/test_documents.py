@@ -13,6 +13,8 @@ from tests.support.ingestion import Base, EmbeddingServer, State, collection_nam
 from tests.support.ledger import all_documents
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 FILES = Path(__file__).parents[1] / "extraction" / "files"
 
 

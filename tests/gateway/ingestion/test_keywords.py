@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.gateway.ingestion.conftest import new_base
 from tests.gateway.ingestion.test_reindexing import changed, settled
 from tests.support.ingestion import Base, EmbeddingServer, State, text_of, until
 from tests.support.ledger import all_documents
 from tests.support.servers import Served
+
+pytestmark = pytest.mark.process
 
 
 def stored(served: Served, collection: str, *documents: str) -> set[str]:

@@ -26,6 +26,8 @@ from tests.support.ingestion import EmbeddingServer, State, until
 from tests.support.knowledge import Knowledge
 from tests.support.servers import running
 
+pytestmark = pytest.mark.process
+
 
 @asynccontextmanager
 async def database(url: str) -> AsyncIterator[Database]:

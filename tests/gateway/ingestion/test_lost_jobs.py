@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 
 from ragstore_gateway.ingestion.tables import ExecutorRow, IngestionRow
 from tests.support.ingestion import Base, EmbeddingServer, State, until
+
+pytestmark = pytest.mark.process
 
 LANE = 3
 """Jobs of one base that the gateway runs concurrently."""

@@ -35,6 +35,8 @@ from tests.support.ledger import all_documents
 from tests.support.processes import kill
 from tests.support.servers import Served, running
 
+pytestmark = pytest.mark.process
+
 
 @asynccontextmanager
 async def reading(base: Base, texts: set[str]) -> AsyncIterator[Counter[int]]:

@@ -11,6 +11,8 @@ from tests.support.ledger import all_documents
 from tests.support.problems import assert_problem, paths_of
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 
 async def test_the_chunks_of_a_base_are_in_the_store_that_its_engine_names(
     client: httpx.AsyncClient, server: EmbeddingServer, state: State, ingesting: Served, gateway: Served

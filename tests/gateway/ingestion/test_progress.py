@@ -7,6 +7,8 @@ import pytest
 
 from tests.support.ingestion import Base, EmbeddingServer, until
 
+pytestmark = pytest.mark.process
+
 ROUNDING = 0.06
 """The estimate is rounded to tenths of a second."""
 

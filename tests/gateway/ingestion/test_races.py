@@ -36,6 +36,8 @@ from ragstore_gateway.splitting.chunk import Chunking, ChunkSpan
 from tests.support.ingesting_process import IngestingProcess
 from tests.support.knowledge import Knowledge
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture
 async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:

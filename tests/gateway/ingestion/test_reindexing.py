@@ -7,11 +7,14 @@ import time
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.gateway.ingestion.conftest import new_base
 from tests.support.ingestion import WAIT_SECONDS, Base, EmbeddingServer, State, collection_names, text_of, until
 from tests.support.ledger import all_documents
 from tests.support.servers import Served
+
+pytestmark = pytest.mark.process
 
 
 async def changed(base: Base, **fields: Any) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.ingestion import Base, client_of
 from tests.support.servers import Served
+
+pytestmark = pytest.mark.process
 
 QUESTION = "How long is the warranty of the kettle?"
 CHUNKS = 1500

@@ -17,6 +17,8 @@ from tests.support.ingesting_process import IngestingProcess
 from tests.support.knowledge import Knowledge
 from tests.support.statements import statements
 
+pytestmark = pytest.mark.process
+
 OF_A_JOB = 12
 OF_A_DOCUMENT = 2
 

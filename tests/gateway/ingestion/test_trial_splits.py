@@ -13,6 +13,8 @@ from tests.gateway.ingestion.test_reindexing import changed
 from tests.support.ingestion import Base, EmbeddingServer, text_of, until
 from tests.support.problems import assert_problem
 
+pytestmark = pytest.mark.process
+
 MARKDOWN: Final = "# Tea\n\n" + "Tea is brewed in the kitchen. " * 8 + "\n\n## Pots\n\n" + "A pot holds two cups. " * 8
 
 

@@ -11,6 +11,8 @@ from tests.gateway.knowledge.conftest import body_of, create, versioned
 from tests.support.gateways import FAST_MODEL
 from tests.support.problems import assert_problem
 
+pytestmark = pytest.mark.process
+
 
 def test_a_new_configuration_is_version_1_and_its_path_is_in_two_headers(
     http: httpx.Client, kind: str, name: str

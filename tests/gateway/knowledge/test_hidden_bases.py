@@ -18,6 +18,8 @@ from tests.support.pages import ROOT
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import running
 
+pytestmark = pytest.mark.process
+
 TEXT: Final = "The kettle has a warranty of three years."
 QUESTION: Final = "How long is the warranty of the kettle?"
 VOLATILE: Final = {"date", "x-request-id", "server-timing", "content-length"}

@@ -16,6 +16,8 @@ from tests.gateway.knowledge.conftest import body_of
 from tests.support.knowledge_base_faults import KNOWLEDGE_BASE_FAULTS
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 FOLDER: Final = Path(__file__).resolve().parents[1] / "node"
 
 

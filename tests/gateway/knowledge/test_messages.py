@@ -14,6 +14,8 @@ from tests.gateway.knowledge.conftest import body_of, create
 from tests.support.problems import assert_problem
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 CALL: Final = {"url": "https://search.example/"}
 RETRIEVE: Final = "/ragstore/retrieve"
 BLANK: Final = "Must not be blank"

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def document(gateway: Served) -> Any:

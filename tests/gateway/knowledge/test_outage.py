@@ -17,6 +17,8 @@ from tests.support.problems import assert_problem
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
+pytestmark = pytest.mark.process
+
 WAIT_SECONDS = 20.0
 
 

@@ -13,6 +13,8 @@ from tests.gateway.knowledge.conftest import versioned
 from tests.support.held_provider import held_provider
 from tests.support.problems import assert_problem
 
+pytestmark = pytest.mark.process
+
 KETTLE: Final = "The warranty of the kettle lasts three years. "
 TRAINS: Final = "Trains to the airport leave at noon."
 WARRANTY: Final = "How long is the warranty of the kettle?"

@@ -9,10 +9,13 @@ from typing import Any
 
 import httpx
 import psycopg
+import pytest
 
 from tests.gateway.conftest import Replicas
 from tests.gateway.knowledge.conftest import body_of, create, versioned
 from tests.support.problems import assert_problem
+
+pytestmark = pytest.mark.process
 
 WRITERS = 8
 

@@ -13,6 +13,8 @@ from tests.support.knowledge_base_faults import KNOWLEDGE_BASE_FAULTS
 from tests.support.problems import assert_problem, paths_of
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 LITERAL = "sk-canary-0123456789"
 """A secret that must appear nowhere."""
 

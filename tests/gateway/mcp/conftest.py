@@ -7,18 +7,18 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import httpx
-import httpx2
 import pytest
-from mcp import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.fake_upstream import FakeUpstream, fake_upstream, replying
 from tests.support.gateways import start_gateway, write_scoped_keys
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 CANARY: Final = "canary8431"
 """A word of every document. No log has it."""
@@ -61,6 +61,11 @@ class Agents:
             mode: `legacy` for the protocol of 2025, with its handshake.
             headers: further headers, with `_` for `-`.
         """
+        # The SDK takes half a second of each process that collects tests.
+        import httpx2
+        from mcp import Client
+        from mcp.client.streamable_http import streamable_http_client
+
         own = {name.replace("_", "-"): value for name, value in headers.items()}
         given = {"Authorization": f"Bearer {self.keys[key]}", **own}
         async with (

@@ -13,6 +13,8 @@ from tests.gateway.mcp.test_tools import called, failed
 from tests.support.fake_upstream import replying
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -12,6 +12,8 @@ from mcp_types import CallToolResult
 from tests.gateway.mcp.conftest import CANARY, KETTLE, LONG, Agents, Mode
 from tests.support.fake_upstream import replying, responding
 
+pytestmark = pytest.mark.process
+
 
 def text_of(result: CallToolResult) -> str:
     """The text of a result."""

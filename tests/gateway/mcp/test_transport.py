@@ -1,9 +1,8 @@
-"""The transports: Streamable HTTP and standard input and output; when the SDK is loaded; what the log has."""
+"""The transports: Streamable HTTP and standard input and output; what the log has."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import subprocess
 import sys
@@ -12,16 +11,15 @@ import time
 from typing import Any
 
 import pytest
-from litestar.types import HTTPScope
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from ragstore_gateway.errors import NotConfigured
-from ragstore_gateway.mcp.endpoint import McpEndpoint
-from ragstore_gateway.settings import KEY_VARIABLE, Settings
+from ragstore_gateway.settings import KEY_VARIABLE
 from tests.gateway.mcp.conftest import CANARY, Agents, Mode
 from tests.gateway.mcp.test_tools import called, failed
 from tests.support.fake_upstream import Exchange, replying
+
+pytestmark = pytest.mark.process
 
 
 def command(agents: Agents, key: str = "writer") -> StdioServerParameters:
@@ -32,7 +30,6 @@ def command(agents: Agents, key: str = "writer") -> StdioServerParameters:
     )
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_command_serves_the_tools_and_resources_of_the_gateway(agents: Agents, mode: Mode) -> None:
     reports: list[float] = []
@@ -55,7 +52,6 @@ async def test_the_command_serves_the_tools_and_resources_of_the_gateway(agents:
     assert reports[-1] == 1.0
 
 
-@pytest.mark.process
 @pytest.mark.parametrize(
     ("url", "key", "error"),
     [("http://127.0.0.1:1", "", "cannot be reached"), ("", "rsk_wrong", "set RAGSTORE_GATEWAY_API_KEY")],
@@ -76,22 +72,6 @@ def test_a_command_that_cannot_use_the_gateway_ends_with_one_line(
     assert run.stdout == ""
     assert error in run.stderr
     assert len(run.stderr.splitlines()) == 1
-
-
-@pytest.mark.process
-def test_the_sdk_is_loaded_by_the_first_request_only() -> None:
-    code = "import sys, ragstore_gateway.app, ragstore_gateway.commands.cli; print('mcp' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert run.stdout.strip() == "False"
-
-
-def test_without_the_extra_a_request_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    endpoint = McpEndpoint(Settings(), None, None, None, lambda _: True, 1.0)  # type: ignore[arg-type]  # not used
-    scope: HTTPScope = {"headers": [], "scheme": "http"}  # type: ignore[typeddict-item]  # what the check reads
-    endpoint.check(scope)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(NotConfigured, match=r"pip install 'ragstore-gateway\[mcp\]'"):
-        endpoint.check(scope)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

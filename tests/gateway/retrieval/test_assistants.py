@@ -12,6 +12,8 @@ from tests.gateway.retrieval.conftest import DOCS, FAQ, RESULT, Assisted, http_c
 from tests.support.fake_providers import Received, fake_provider, json_response
 from tests.support.fake_upstream import hang, replying, stream_of
 
+pytestmark = pytest.mark.process
+
 
 def test_an_assistant_is_a_model(assistant_gateway: Assisted) -> None:
     listed = assistant_gateway.call("ann", "GET", "/v1/models").json()["data"]

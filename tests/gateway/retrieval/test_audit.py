@@ -8,10 +8,13 @@ from typing import Any, Final
 from uuid import uuid4
 
 import httpx
+import pytest
 
 from tests.gateway.retrieval.conftest import Assisted
 from tests.support.log_lines import log_line, log_lines
 from tests.support.pages import ROOT
+
+pytestmark = pytest.mark.process
 
 READS: Final = {
     "createChatCompletion",

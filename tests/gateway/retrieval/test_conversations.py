@@ -13,6 +13,8 @@ from ragstore_gateway.commands.cli import main
 from tests.gateway.retrieval.conftest import Assisted, http_calls
 from tests.support.fake_upstream import Exchange
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize("name", ["metadata", "header"])
 def test_a_request_names_its_conversation(assistant_gateway: Assisted, name: str) -> None:

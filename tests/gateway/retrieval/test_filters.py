@@ -15,6 +15,8 @@ from tests.support.filter_strategies import filters
 from tests.support.problems import assert_problem
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 Filter: TypeAlias = dict[str, Any]
 
 

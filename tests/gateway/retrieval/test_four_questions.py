@@ -12,6 +12,8 @@ from tests.gateway.retrieval.conftest import Assisted
 from tests.support.keyed_services import eventually
 from tests.support.log_lines import log_line, log_lines
 
+pytestmark = pytest.mark.process
+
 QUESTION = "CANARY-QUESTION about the colour of a bicycle"
 AWAY = {"embeddingProvider": "tei", "embeddingParameters": {"baseUrl": "http://127.0.0.1:1"}}
 """A base whose provider of embeddings does not listen."""

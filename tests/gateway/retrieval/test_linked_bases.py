@@ -22,6 +22,8 @@ from tests.support.gateways import FAST_MODEL, start_gateway
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
+pytestmark = pytest.mark.process
+
 OLD_DATA = Path(__file__).parent / "gateway-0.2.tar.gz"
 """The data folder of version 0.2: a collection `memory`, filled with its command `ingest`, and `notes`, filled by
 another program. Both have vectors of builtin/wordllama; `notes` does not record it."""

@@ -38,6 +38,8 @@ from tests.support.loop_threads import in_thread
 from tests.support.qdrant_server import qdrant_server
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 DIMENSION = 64
 TOP_K = 5
 

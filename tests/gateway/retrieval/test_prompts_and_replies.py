@@ -16,6 +16,8 @@ from ragstore_gateway.retrieval.context import CITE_INSTRUCTION, NOTHING_FOUND
 from tests.gateway.retrieval.conftest import DOCS, Assisted, http_calls
 from tests.support.fake_upstream import replying, stream_of
 
+pytestmark = pytest.mark.process
+
 MESSAGES: list[ChatCompletionMessageParam] = [{"role": "user", "content": "kettle warranty"}]
 
 

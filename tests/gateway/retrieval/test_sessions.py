@@ -19,6 +19,8 @@ from tests.support.gateways import start_gateway
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
+pytestmark = pytest.mark.process
+
 OWN: dict[str, Any] = {"$or": [{"session_id": "{session_id}"}, {"session_id": "GLOBAL"}]}
 STATES = ("waiting", "processing")
 QUESTION = "What does the note say about the kettle?"

@@ -21,6 +21,8 @@ from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 from tests.support.trace_collector import TraceCollector, attributes, header_recorder, trace_collector
 
+pytestmark = pytest.mark.process
+
 PARENT: Final = "00f067aa0ba902b7"
 """The span of a caller."""
 

@@ -11,6 +11,8 @@ from ragstore_gateway.retrieval.context import CITE_INSTRUCTION
 from tests.gateway.retrieval.conftest import RESULT, Assisted, http_calls
 from tests.support.problems import assert_problem
 
+pytestmark = pytest.mark.process
+
 ROOMS: Final = ("kitchen", "cellar", "garden", "attic", "garage", "office", "hall", "pantry", "studio", "porch")
 MANUAL: Final = "\n\n".join(
     f"The {room} of house {house} has the kettle number {house * 10 + index}, and its key is in the {room}."

@@ -24,6 +24,8 @@ from ragstore_gateway.sources.runs import COMPLETED, MANUAL, MAX_REPEATS, RunCou
 from ragstore_gateway.sources.schedules import Schedules
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
 
+pytestmark = pytest.mark.process
+
 BODY: Final = msgspec.convert(
     {"name": "tea", "sources": [{"name": "docs", "cron": "0 3 1 1 *", "web": {"startUrl": "https://tea.example/"}}]},
     KnowledgeBase,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from tests.support.changing_site import ChangingSite
 from tests.support.ingestion import EmbeddingServer
 from tests.support.sources import SourceBase, counts, put_pages, source_of
+
+pytestmark = pytest.mark.process
 
 
 async def copied(base: SourceBase, documents: int) -> SourceBase:

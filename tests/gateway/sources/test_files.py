@@ -13,6 +13,8 @@ from tests.support.ingestion import EmbeddingServer, State
 from tests.support.problems import assert_problem, paths_of
 from tests.support.sources import SourceBase, counts
 
+pytestmark = pytest.mark.process
+
 FILES = {"name": "files", "type": "upload"}
 TEA = b"Green tea is brewed at eighty degrees."
 POTS = b"# Pots\n\nA teapot of iron keeps the heat."

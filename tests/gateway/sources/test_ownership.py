@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 import sqlalchemy as sa
 
 from ragstore_gateway.sources.tables import SourceRunRow
@@ -10,6 +11,8 @@ from tests.support.changing_site import ChangingSite
 from tests.support.ingestion import EmbeddingServer, State, collection_names, until
 from tests.support.servers import Served
 from tests.support.sources import LONG, SourceBase, counts, documents_of, put_pages, runs_of, schedule_of, source_of
+
+pytestmark = pytest.mark.process
 
 ONCE = {"tombstoneAfterMissedRuns": 1}
 

@@ -6,12 +6,15 @@ import asyncio
 from typing import Any
 
 import httpx
+import pytest
 
 from ragstore_gateway.sources.metrics import PAGES, STATES
 from tests.support.changing_site import ChangingSite
 from tests.support.ingestion import EmbeddingServer, State
 from tests.support.metric_samples import samples_of
 from tests.support.sources import LONG, NAME, SourceBase, documents_of, put_pages, source_of
+
+pytestmark = pytest.mark.process
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.gateway.sources.conftest import MAX_WAITING
 from tests.support.changing_site import ChangingSite
 from tests.support.ingestion import EmbeddingServer, State, until
 from tests.support.sources import LONG, SourceBase, counts, documents_of, put_pages, source_of
+
+pytestmark = pytest.mark.process
 
 
 async def test_a_run_ingests_the_pages_of_a_site_under_their_urls(

@@ -20,6 +20,8 @@ from tests.support.processes import kill
 from tests.support.servers import Served, running, start_service
 from tests.support.sources import SourceBase, put_pages, runs_of, schedule_of, source_of
 
+pytestmark = pytest.mark.process
+
 YEARLY = "0 3 1 1 *"
 PAST = "2026-11-01 00:00:00.000000"
 """Days ago, so that a daily source has missed several times."""

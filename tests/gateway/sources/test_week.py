@@ -6,11 +6,14 @@ import re
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support.changing_site import WEEK, ChangingSite
 from tests.support.ingestion import EmbeddingServer
 from tests.support.pages import ROOT
 from tests.support.sources import SourceBase, source_of
+
+pytestmark = pytest.mark.process
 
 COUNTS = ("added", "changed", "unchanged", "missing", "removed", "failed", "skipped")
 HEAD = f"| day | status | reason | {' | '.join(COUNTS)} | embedded | documents |"

@@ -11,6 +11,8 @@ from tests.support.ingestion import Base
 from tests.support.pages import ROOT
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 QUESTIONS = [line.split("\t") for line in (ROOT / "examples/handbook/questions.tsv").read_text().splitlines()]
 
 

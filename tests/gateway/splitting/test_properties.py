@@ -57,7 +57,7 @@ def extracted(text: str) -> Extracted:
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(data=st.data())
 def test_chunks_cover_the_text_within_size_and_overlap(
     strategy: ChunkStrategy, unit: ChunkUnit, data: st.DataObject

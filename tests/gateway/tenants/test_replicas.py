@@ -19,6 +19,8 @@ from tests.support.postgres import Postgres
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
+pytestmark = pytest.mark.process
+
 LIMITS = {
     "acme": {"maxBases": 2, "maxDocuments": 2, "maxBytes": 100},
     "busy": {"requestsPerMinute": 5},

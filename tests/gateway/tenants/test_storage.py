@@ -37,6 +37,8 @@ from ragstore_gateway.tenants.limits import LimitsByTenant
 from ragstore_gateway.tenants.metrics import LIMIT, USAGE
 from tests.support.knowledge import Knowledge
 
+pytestmark = pytest.mark.process
+
 LIMITS = {"acme": {"maxBases": 3, "maxDocuments": 4, "maxBytes": 100}}
 
 

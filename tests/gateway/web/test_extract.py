@@ -10,6 +10,8 @@ from tests.gateway.web.articles import COFFEE, TEA, article
 from tests.gateway.web.conftest import WebGateway
 from tests.support.fake_upstream import Exchange
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.parametrize("bare", [True, False])
 def test_pages_become_texts_in_the_order_of_the_request(web: WebGateway, bare: bool) -> None:

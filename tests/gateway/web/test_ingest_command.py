@@ -20,6 +20,8 @@ from tests.gateway.web.articles import COFFEE, TEA
 from tests.gateway.web.conftest import WebGateway
 from tests.support.servers import Served, inherited_environ
 
+pytestmark = pytest.mark.process
+
 TIMEOUT_SECONDS = 120
 
 

@@ -14,6 +14,8 @@ from tests.gateway.web.conftest import WebGateway
 from tests.support.fake_upstream import Behaviour, Exchange, hang, responding
 from tests.support.servers import Served
 
+pytestmark = pytest.mark.process
+
 RECORDING = (Path(__file__).parent / "recordings/searxng.json").read_bytes()
 EMPTY = json.dumps({"query": "tea", "results": []}).encode()
 TYPE = "Content-Type: application/json"

@@ -6,9 +6,13 @@ import time
 from typing import Any, TypeAlias
 from uuid import uuid4
 
+import pytest
+
 from ragstore_gateway.sources import file_routes, routes
 from tests.gateway.web.articles import TEA
 from tests.gateway.web.conftest import WebGateway
+
+pytestmark = pytest.mark.process
 
 SECONDS = 60
 
