@@ -54,6 +54,7 @@ from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
 from ragstore.kit.openapi import StructSchemas
 from ragstore.kit.page.routes import page_router
+from ragstore.kit.query_parameters import QueryGuard
 from ragstore.kit.service import Service
 from ragstore.kit.settings import SettingsError
 from ragstore.model.large_bodies.split_documents import MAX_DOCUMENT_BYTES
@@ -235,6 +236,8 @@ def create_litestar(
         on_startup=[stores.start],
         on_shutdown=[stores.close],
         state=State({openapi.KEYS_REQUIRED: keys is not None}),
+        # Unknown query parameters are ignored on every path, as unknown fields of bodies are.
+        guards=[QueryGuard("/")],
         plugins=[StructSchemas()],
         response_class=NegotiatedResponse,
         openapi_config=openapi.config(),

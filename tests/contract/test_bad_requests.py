@@ -10,9 +10,34 @@ import pytest
 from tests.contract.conftest import SendInvalid
 from tests.support.documents import add, document, ids_of
 from tests.support.malformed_json import HUGE, SURROGATE
+from tests.support.pages import ROOT
 from tests.support.problems import paths_of, problem_of
 
 pytestmark = pytest.mark.process
+
+SINGLE_VALUED = [
+    (method.upper(), path.replace("{collection_name}", "COLLECTION").replace("{document_id}", "kept"), each["name"])
+    for path, operations in json.loads((ROOT / "openapi/openapi.json").read_text())["paths"].items()
+    for method, operation in operations.items()
+    for each in operation.get("parameters", ())
+    # A filter has a media type in place of a schema.
+    if each["in"] == "query" and each.get("schema", {}).get("type") != "array"
+]
+"""Method, path and name of each documented query parameter that has one value."""
+
+
+# -- query parameters ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("values", [("1", "1"), ("null", "null")], ids=" ".join)
+@pytest.mark.parametrize(("method", "path", "name"), SINGLE_VALUED)
+def test_a_repeated_parameter(
+    rejection: SendInvalid, method: str, path: str, name: str, values: tuple[str, str]
+) -> None:
+    problem = rejection(method, path + "?" + "&".join(f"{name}={value}" for value in values))
+
+    assert problem["errors"] == [{"path": f"$.{name}", "message": "The query parameter must not be repeated"}]
+
 
 # -- collections --------------------------------------------------------------------------------
 

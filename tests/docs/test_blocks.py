@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from scripts.render_manifests import kustomize, render
-from tests.docs.archives import archive_environment
+from tests.support.clones import Clone
 from tests.support.page_output import values
 from tests.support.page_runner import Reader, run_with_make
 from tests.support.pages import ANSWER, DIRECTIVES, LANGUAGES, PAGES, ROOT, RUN, Block, blocks_of, stands_alone
@@ -43,23 +43,12 @@ def emptied(pages_service: Served) -> Served:
     return pages_service
 
 
-@pytest.fixture
-def archives(emptied: Served, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The environment of the Python client's page."""
-    with archive_environment(emptied, monkeypatch):
-        yield
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if any(not block.reason for block in blocks_of(page))])
 # A page's example may leave a client open until the interpreter ends.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_page_works_when_it_is_pasted(
-    page: str, emptied: Served, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if page == CLIENT_README:
-        request.getfixturevalue("archives")
+def test_a_page_works_when_it_is_pasted(page: str, emptied: Served, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        reader = Reader(page, tmp_path, emptied, stack)
+        reader = Reader(Clone(tmp_path, stack, emptied), stack)
         for block in blocks_of(page):
             if not block.reason and not stands_alone(block) and block.language not in DIRECTIVES:
                 reader.read(block)

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import struct
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 import schemathesis
 from schemathesis import Case, DeserializationContext, HookContext, Response, SerializationContext
+from schemathesis.generation.meta import CoveragePhaseData
 
 DIMENSION = 3
 """Dimension of every valid embedding. The embeddings of a request, and of a collection, have one dimension."""
@@ -45,7 +48,26 @@ STRUCTURED = ("multipart/form-data", "application/vnd.ragstore.text+json")
 EXPRESSION = "^[a-z]+$"
 """Replaces generated regular expressions, which Rust's `regex` may not accept."""
 
+SAMPLED = "FUZZ_SAMPLED"
+"""Variable of a run that samples the cases of the coverage phase."""
+
 INT64 = range(-(2**63), 2**63)
+
+
+_seen: Counter[tuple[str, object]] = Counter()
+
+
+@schemathesis.hook
+def filter_case(ctx: HookContext, case: Case[Any]) -> bool:
+    """Keep every case, and in a sampled run the 1st, 2nd, 4th, 8th, ... of each kind in the coverage phase.
+
+    That phase has thousands of cases. A sample reaches all operations and scenarios, and fields anywhere in a body.
+    """
+    if case.meta is None or not isinstance(case.meta.phase.data, CoveragePhaseData) or SAMPLED not in os.environ:
+        return True
+    kind = (case.operation.label, case.meta.phase.data.scenario)
+    _seen[kind] += 1
+    return _seen[kind].bit_count() == 1
 
 
 @schemathesis.serializer("application/msgpack")

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator
 from email.parser import Parser
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -64,10 +64,15 @@ def values(text: str) -> Iterator[object]:
     Yields:
         Each; what differs from run to run is its type alone.
     """
+    return map(_typed, exact_values(text))
+
+
+def exact_values(text: str) -> Iterator[Any]:
+    """The JSON values that stand one after the other in a text."""
     rest = text.strip()
     while rest:
         value, end = json.JSONDecoder().raw_decode(rest)
-        yield _typed(value)
+        yield value
         rest = rest[end:].lstrip()
 
 

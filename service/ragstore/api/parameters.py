@@ -79,20 +79,6 @@ def decode_path_parameter(text: str, parameter: str) -> str:
         raise InvalidRequest(message, [FieldError(f"$.{parameter}", message)]) from None
 
 
-async def validate_query_string(request: Request[Any, Any, Any]) -> None:
-    """Before a request: reject a query string that is not UTF-8, in which Litestar would replace characters.
-
-    It is a coroutine because Litestar runs a function in a thread for each request.
-
-    Raises:
-        InvalidRequest: it is not UTF-8.
-    """
-    try:
-        unquote_to_bytes(request.scope["query_string"]).decode()
-    except UnicodeDecodeError:
-        raise InvalidRequest("A query string must be UTF-8, percent-encoded") from None
-
-
 def collection(store: StoreDependency, collection_name: PathName) -> str:
     """Dependency: the collection in the path.
 

@@ -13,7 +13,7 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET
 
 from ragstore.api.media_types import Decoded, NegotiatedResponse
-from ragstore.api.parameters import CollectionName, Offset, StoreDependency, validate_query_string
+from ragstore.api.parameters import CollectionName, Offset, StoreDependency
 from ragstore.api.roles import ADMIN, READER, WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.api.schemas import (
@@ -81,7 +81,6 @@ class CollectionsController(Controller):
     path = "/collections"
     tags = ("collections",)
     opt = {**READER, **store_errors(CollectionNotFound)}
-    before_request = staticmethod(validate_query_string)
 
     @post(
         dto=Decoded[NewCollection],

@@ -27,7 +27,6 @@ from ragstore.api.parameters import (
     Where,
     WhereDocument,
     distinct_ids,
-    validate_query_string,
 )
 from ragstore.api.roles import READER, WRITER
 from ragstore.api.route_options import store_errors
@@ -73,7 +72,6 @@ class DocumentsController(Controller):
     path = "/collections/{collection_name:str}/documents"
     tags = ("documents",)
     opt = {**READER, **store_errors(CollectionNotFound, DocumentNotFound)}
-    before_request = staticmethod(validate_query_string)
 
     @post(
         dto=DocumentsDTO,

@@ -11,7 +11,7 @@ from litestar.params import QueryParameter, SkipValidation
 from litestar.types import ASGIApp
 
 from ragstore.api.decode_documents import DocumentsDecoder
-from ragstore.api.parameters import CollectionName, StoreDependency, validate_query_string
+from ragstore.api.parameters import CollectionName, StoreDependency
 from ragstore.api.roles import WRITER
 from ragstore.api.route_options import store_errors
 from ragstore.errors import CollectionNotFound, DocumentsExist
@@ -38,7 +38,6 @@ class StreamResponse(Response[None]):
     status_code=200,
     media_type=NDJSON,
     request_max_body_size=None,
-    before_request=validate_query_string,
     opt={**WRITER, **STREAMED_BODY, **store_errors(CollectionNotFound, DocumentsExist)},
     operation_id="streamDocuments",
     summary="Store a stream of documents",
