@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from ragstore_gateway.ingestion.tables import ExecutorRow, IngestionRow
+from ragstore_gateway.claims.tables import ExecutorRow
+from ragstore_gateway.ingestion.tables import IngestionRow
 from tests.support.ingestion import Base, EmbeddingServer, State, until
 
 LANE = 3
