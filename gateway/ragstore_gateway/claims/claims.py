@@ -49,7 +49,7 @@ class Claims(ABC, Generic[Row]):
 
     @abstractmethod
     async def _give_back(self, session: AsyncSession, ids: Sequence[str], *, is_own: bool) -> None:
-        """Let rows belong to nobody, or end them.
+        """Let rows have no owner, or end them.
 
         Args:
             session: a transaction that has locked the rows.
@@ -119,5 +119,6 @@ class Claims(ABC, Generic[Row]):
             if not ids:
                 return 0
             await self._give_back(session, ids, is_own=is_own)
-        _log.warning("claims given back", table=self._row.__tablename__, rows=len(ids), own=is_own)
+        log = _log.info if is_own else _log.warning
+        log("claims given back", table=self._row.__tablename__, rows=len(ids), own=is_own)
         return len(ids)

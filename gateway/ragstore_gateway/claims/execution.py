@@ -28,12 +28,12 @@ class Execution(ABC, Generic[Run]):
 
     Args:
         run: the run, which this process has claimed.
-        names: what the log calls the run.
+        names: identify the run in the log.
         report_seconds: how often the progress is written, and whether the run has ended elsewhere is read.
     """
 
     noun: ClassVar[str]
-    """What the log calls runs of this kind."""
+    """The name of a run of this kind in the log."""
 
     def __init__(self, run: Run, runs: Runs[Run], names: Mapping[str, str], report_seconds: float) -> None:
         self.run = run

@@ -150,7 +150,7 @@ class Leases:
         return row is not None and row.lease_until >= await database_now(session)
 
     async def end_expired(self) -> list[str]:
-        """Remove the expired leases of other processes. What they have claimed can be taken over then.
+        """Remove the expired leases of other processes. Their claims can be taken over then.
 
         Returns:
             The processes. Each is returned to one caller only.
