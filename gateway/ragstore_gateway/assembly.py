@@ -63,7 +63,7 @@ from ragstore_gateway.sources import routes as source_routes
 from ragstore_gateway.sources.assembly import Sources
 from ragstore_gateway.sources.files import SIZES as SOURCE_FILE_SIZES
 from ragstore_gateway.sources.files import SourceFiles
-from ragstore_gateway.sources.runs import Runs
+from ragstore_gateway.sources.runs import SourceRuns
 from ragstore_gateway.sources.upload_kind import upload_kind
 from ragstore_gateway.sources.web_kind import SourceFetching
 from ragstore_gateway.store.store import Store
@@ -174,7 +174,7 @@ class KnowledgeServices:
             (*UPLOADED_SIZES, SOURCE_FILE_SIZES),
         )
         self._fetching = SourceFetching(settings, extractor)
-        runs = Runs(self.database, self.ingestion.leases)
+        runs = SourceRuns(self.database, self.ingestion.leases)
         self.source_files = SourceFiles(self.database, self.ingestion, runs, settings.max_document_bytes)
         self.sources = Sources(
             self.database,

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import msgspec
 import sqlalchemy as sa
 
+from ragstore_gateway.claims.leases import Leases
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.extraction.extractor import NewDocument
 from ragstore_gateway.ingestion.chunk_copies import ChunkCopies
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collections
-from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.queue import IngestionQueue
@@ -91,6 +91,11 @@ class IngestingProcess:
     async def claim(self, base_id: str, *, interrupted: bool = False) -> Sequence[ClaimedDocument]:
         """Claim the documents of one job; see `IngestionQueue.claim`."""
         return await self.queue.claim(base_id, interrupted=interrupted)
+
+    async def interrupt(self) -> int:
+        """Interrupt all jobs, and give their ingestions back; the number of ingestions."""
+        self.queue.claimed.clear()
+        return await self.queue.give_back_left()
 
     async def end(self) -> None:
         """End without a hand-over, and let another process notice it."""

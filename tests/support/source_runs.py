@@ -24,8 +24,8 @@ from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import COMPLETED, end_ingestion
 from ragstore_gateway.secrets.connections import Connections
 from ragstore_gateway.settings import Settings
-from ragstore_gateway.sources.execution import Execution
-from ragstore_gateway.sources.runs import MANUAL, Runs
+from ragstore_gateway.sources.execution import SourceExecution
+from ragstore_gateway.sources.runs import SourceRuns
 from ragstore_gateway.sources.source_documents import SourceDocuments
 from ragstore_gateway.sources.source_kind import SourceKind, Visits
 from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
@@ -82,10 +82,10 @@ class Site:
         self.bases = Configurations(database, "rags", KnowledgeBase)
         extractor = Extractor.from_settings(settings)
         ingestion = self._ingestion = Ingestion(settings, database, self.bases, embeddings, stores, extractor)
-        self.runs = Runs(database, ingestion.leases)
+        self.runs = SourceRuns(database, ingestion.leases)
         self.documents = SourceDocuments(database, ingestion, self.runs)
         self.base_id = self.run_id = ""
-        self.execution: Execution | None = None
+        self.execution: SourceExecution | None = None
 
     async def run(
         self,
@@ -101,14 +101,16 @@ class Site:
         """Execute a run with these visits until its end; its id."""
         run = await self.claim()
         kind = SourceKind(lambda *_: visits, lambda url: url, lambda _: 2)
-        self.execution = Execution(run, BODY, Source(name="docs", settings=settings), kind, self.runs, self.documents)
+        self.execution = SourceExecution(
+            run, BODY, Source(name="docs", settings=settings), kind, self.runs, self.documents
+        )
         await self.execution.execute()
         return run.id
 
     async def claim(self) -> SourceRunRow:
         """Begin a run that a test executes itself."""
         self.base_id = self.base_id or (await self.bases.create(BODY, tenant="tea")).id
-        run = await self.runs.claim(self.base_id, 1, "docs", MANUAL)
+        run = await self.runs.claim(self.base_id, 1, "docs")
         assert run is not None
         self.run_id = run.id
         return run
@@ -119,7 +121,7 @@ class Site:
 
     async def read(self, run_id: str) -> SourceRunRow:
         """A run."""
-        return await self.runs.read(self.base_id, "docs", run_id)
+        return await self.runs.read(self.base_id, "docs", run_id=run_id)
 
     async def waiting(self) -> int:
         """The number of ingestions that have not ended."""

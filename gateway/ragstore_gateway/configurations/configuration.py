@@ -69,8 +69,8 @@ class AlsoWrite(Protocol[T]):
         """
 
 
-class ConfigurationListener(Protocol[T]):
-    """Acts on changes of configurations. Its methods run in the transaction of the change, and may write to it."""
+class ConfigurationListener(Generic[T]):
+    """Acts on changes of configurations, in their transactions. A method that is not overridden does nothing."""
 
     async def created(self, session: AsyncSession, after: Configuration[T]) -> None:
         """A configuration is created.

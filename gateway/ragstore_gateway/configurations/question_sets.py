@@ -11,7 +11,7 @@ from sqlalchemy.orm import aliased
 
 from ragstore.kit.auth.name_patterns import NamePatterns
 from ragstore.kit.errors import InvalidRequest
-from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configuration import Configuration, ConfigurationListener
 from ragstore_gateway.configurations.configuration_reader import ID
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -83,7 +83,7 @@ def _completed(body: QuestionSet, before: QuestionSet | None) -> QuestionSet:
     return body
 
 
-class _BaseLock:
+class _BaseLock(ConfigurationListener[QuestionSet]):
     """Keeps the base of a new set from being removed before the set is stored."""
 
     async def created(self, session: AsyncSession, after: Configuration[QuestionSet]) -> None:
@@ -95,33 +95,11 @@ class _BaseLock:
         if await session.scalar(query.with_for_update(read=True)) is None:
             raise InvalidRequest.at("$.base", UNKNOWN_BASE)
 
-    async def changed(
-        self, session: AsyncSession, before: Configuration[QuestionSet], after: Configuration[QuestionSet]
-    ) -> None:
-        """Nothing: its base is the same."""
 
-    async def deleted(self, session: AsyncSession, before: Configuration[QuestionSet], *, permanent: bool) -> None:
-        """Nothing."""
-
-    async def committed(self, id: str) -> None:
-        """Nothing."""
-
-
-class _Removal:
+class _Removal(ConfigurationListener[KnowledgeBase]):
     """Removes the sets of a knowledge base that is removed permanently."""
-
-    async def created(self, session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
-        """Nothing."""
-
-    async def changed(
-        self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
-    ) -> None:
-        """Nothing."""
 
     async def deleted(self, session: AsyncSession, before: Configuration[KnowledgeBase], *, permanent: bool) -> None:
         """Remove them in the transaction that removes the base."""
         if permanent:
             await session.execute(delete(ConfigurationRow).where(ConfigurationRow.base == before.id))
-
-    async def committed(self, id: str) -> None:
-        """Nothing."""

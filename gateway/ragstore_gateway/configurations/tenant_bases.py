@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configuration import Configuration, ConfigurationListener
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.locks import lock_name
@@ -14,7 +14,7 @@ from ragstore_gateway.tenants.errors import TenantBasesExceeded
 from ragstore_gateway.tenants.limits import LimitsByTenant
 
 
-class TenantBases:
+class TenantBases(ConfigurationListener[KnowledgeBase]):
     """Rejects a new knowledge base beyond the maximum of its tenant, in the transaction that creates it.
 
     Args:
@@ -46,14 +46,3 @@ class TenantBases:
             raise TenantBasesExceeded(
                 f"The tenant '{row.tenant}' may have at most {limit} knowledge bases (maxBases); delete one first"
             )
-
-    async def changed(
-        self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
-    ) -> None:
-        """Nothing: the tenant is the same."""
-
-    async def deleted(self, session: AsyncSession, before: Configuration[KnowledgeBase], *, permanent: bool) -> None:
-        """Nothing: a deleted base does not count."""
-
-    async def committed(self, id: str) -> None:
-        """Nothing."""

@@ -23,6 +23,7 @@ from ragstore_gateway.errors import (
     QuestionSetRunning,
 )
 from ragstore_gateway.evaluation.evaluations import Evaluations
+from ragstore_gateway.evaluation.runs import WITH_OUTCOMES, outcomes_of
 from ragstore_gateway.evaluation.schemas import (
     AcceptedQuestionRun,
     QuestionRunList,
@@ -82,7 +83,7 @@ async def list_question_runs(
 ) -> QuestionRunList:
     """A page of the runs of a set, newest first. The newest 100 are kept."""
     await evaluations.sets.read(id)
-    runs, total = await evaluations.runs.page(id, index, limit)
+    runs, total = await evaluations.runs.page(id, index=index, limit=limit)
     return QuestionRunList([run_of(each) for each in runs], total)
 
 
@@ -96,9 +97,9 @@ async def list_question_runs(
 async def get_question_run(id: SetId, run_id: RunId, evaluations: EvaluationsDependency) -> QuestionRunOutcomes:
     """A run, with the outcome of each question, and its comparison with the completed run before."""
     await evaluations.sets.read(id)
-    run, outcomes = await evaluations.runs.read(id, run_id)
-    stored = await evaluations.sets.read(id, run.row.set_version)
-    return run_with_outcomes(run, outcomes, stored.body.questions)
+    run = await evaluations.runs.read(id, run_id=run_id, options=WITH_OUTCOMES)
+    stored = await evaluations.sets.read(id, run.set_version)
+    return run_with_outcomes(run, outcomes_of(run), stored.body.questions)
 
 
 @delete(

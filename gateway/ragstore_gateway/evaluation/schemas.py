@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
+from ragstore_gateway.claims.runs import COMPLETED
 from ragstore_gateway.configurations.question_set import SetQuestion
 from ragstore_gateway.evaluation.figures import QuestionOutcome, RunFigures, StoredOutcome
-from ragstore_gateway.evaluation.runs import COMPLETED, QuestionRunState, RunRecord
+from ragstore_gateway.evaluation.tables import QuestionRunRow
 
 
 class AcceptedQuestionRun(Struct, frozen=True, rename="camel"):
@@ -25,7 +26,7 @@ class QuestionRun(Struct, frozen=True, rename="camel", kw_only=True):
 
     run_id: Annotated[str, Meta(description="Id of the run.")]
     status: Annotated[
-        QuestionRunState,
+        Literal["running", "completed", "failed", "cancelled", "interrupted"],
         Meta(
             description="`failed`: a search failed, or the time limit was reached. `cancelled`: a caller cancelled it, "
             "or the set was deleted. `interrupted`: the process that executed it ended. Only a completed run has "
@@ -62,13 +63,13 @@ class QuestionRunList(Struct, frozen=True):
     total: Annotated[int, Meta(ge=0, description="Number of runs that are kept.")]
 
 
-def run_of(run: RunRecord) -> QuestionRun:
+def run_of(row: QuestionRunRow) -> QuestionRun:
     """A run of a list."""
-    return QuestionRun(**_fields(run))
+    return QuestionRun(**_fields(row))
 
 
 def run_with_outcomes(
-    run: RunRecord, outcomes: Sequence[StoredOutcome], questions: Sequence[SetQuestion]
+    row: QuestionRunRow, outcomes: Sequence[StoredOutcome], questions: Sequence[SetQuestion]
 ) -> QuestionRunOutcomes:
     """A run with the outcomes of its questions.
 
@@ -87,21 +88,20 @@ def run_with_outcomes(
             )
             for each in outcomes
         ],
-        **_fields(run),
+        **_fields(row),
     )
 
 
-def _fields(run: RunRecord) -> dict[str, Any]:
-    row = run.row
+def _fields(row: QuestionRunRow) -> dict[str, Any]:
     return {
         "run_id": row.id,
-        "status": run.state,
-        "reason": run.reason,
+        "status": row.state,
+        "reason": row.reason,
         "set_version": row.set_version,
         "base_version": row.base_version,
         "questions": row.questions,
         # A run that was completed before progress was written has searched for all.
-        "searched": row.questions if run.state == COMPLETED else row.searched,
+        "searched": row.questions if row.state == COMPLETED else row.searched,
         "figures": UNSET if row.figures is None else convert(row.figures, RunFigures),
         "compared_with": row.compared_with or UNSET,
         "won": row.won,

@@ -10,6 +10,7 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.claims.leases import Leases, executor_id
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -26,7 +27,6 @@ from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
 from ragstore_gateway.ingestion.group_acceptance import GroupAcceptance
 from ragstore_gateway.ingestion.jobs import Jobs
 from ragstore_gateway.ingestion.keyword_backfill import KeywordBackfill
-from ragstore_gateway.ingestion.leases import Leases, executor_id
 from ragstore_gateway.ingestion.linked_collections import LinkedCollections
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
@@ -134,6 +134,7 @@ class Ingestion:
         """Run jobs in the background. At the end, they are handed over to other replicas or to the next start."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._splitter.running())
+            await stack.enter_async_context(self.leases.running())
             await stack.enter_async_context(self._jobs.running())
             await stack.enter_async_context(self._supervisor.running())
             await stack.enter_async_context(self._tenant_usage.running())

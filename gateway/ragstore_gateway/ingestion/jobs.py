@@ -12,11 +12,11 @@ from typing import Final
 import structlog
 
 from ragstore.kit.tracing.spans import span
+from ragstore_gateway.claims.leases import Leases
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import events, metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.errors import LeaseLost
-from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.queue import MAX_DOCUMENTS, IngestionQueue, Lane
 from ragstore_gateway.ingestion.search_priority import SearchPriority
@@ -57,12 +57,10 @@ class Jobs:
         self._lane_concurrency = max(1, concurrency * 3 // 4)
         self._poll_seconds = poll_seconds
         self._woken = asyncio.Event()
-        self._claiming = asyncio.Lock()
         self._running: dict[asyncio.Task[None], Sequence[ClaimedDocument]] = {}
         self._claimed_at: dict[str, float] = {}
         self._lingers = False
-        self._lease = 0
-        """The number of the lease that the jobs have begun with."""
+        leases.add(queue, self._interrupt)
 
     def wake(self) -> None:
         """Look for documents now."""
@@ -81,15 +79,14 @@ class Jobs:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run jobs in the background. At the end, they are handed over to other processes or to the next start."""
-        tasks = [asyncio.create_task(self._run_forever()), asyncio.create_task(self._keep_lease())]
+        """Run jobs in the background. At the end, they are interrupted."""
+        task = asyncio.create_task(self._run_forever())
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await self._hand_over()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await self._interrupt()
 
     async def _run_forever(self) -> None:
         while True:
@@ -119,8 +116,6 @@ class Jobs:
                 return
             await self._leases.hold()
             _log.info("ingestion begins", executor=self._leases.owner, concurrency=self._concurrency)
-        if not self._running:
-            self._lease = self._leases.taken
         while lanes and len(self._running) < self._concurrency:
             jobs = Counter(claimed[0].row.base_id for claimed in self._running.values())
             lanes = [lane for lane in lanes if self._may_start(lane, jobs[lane.base_id])]
@@ -150,14 +145,13 @@ class Jobs:
         Returns:
             The ingestions of the base that are left; None for none.
         """
-        async with self._claiming:
-            is_interrupted = lane.interrupted > 0
-            claimed = await self._queue.claim(lane.base_id, interrupted=is_interrupted)
-            if claimed:
-                metrics.job(len(claimed))
-                task = asyncio.create_task(self._priority.pausing(self._run(claimed)), name="ingest")
-                self._running[task] = claimed
-                task.add_done_callback(self._ended)
+        is_interrupted = lane.interrupted > 0
+        claimed = await self._queue.claim(lane.base_id, interrupted=is_interrupted)
+        if claimed:
+            metrics.job(len(claimed))
+            task = asyncio.create_task(self._priority.pausing(self._run(claimed)), name="ingest")
+            self._running[task] = claimed
+            task.add_done_callback(self._ended)
         if is_interrupted:
             left = Lane(lane.base_id, lane.new, lane.interrupted - 1, lane.oldest)
         else:
@@ -184,56 +178,17 @@ class Jobs:
         except Exception as error:  # noqa: BLE001  # its documents are tried again alone, a limited number of times
             _log.error("job failed", documents=len(ids), error=type(error).__name__)
             try:
-                await self._queue.release(ids, counted=True)
+                await self._queue.release(ids)
             except DatabaseUnavailable as unavailable:
                 _log.warning("ingestions not released", error=unavailable.cause)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         claimed = self._running.pop(task)
+        self._queue.claimed.difference_update(each.id for each in claimed)
         base_id = claimed[0].row.base_id
         if all(each[0].row.base_id != base_id for each in self._running.values()):
             self._claimed_at.pop(base_id, None)
         self.wake()
-
-    async def _keep_lease(self) -> None:
-        """Renew the lease, and give back to the queue what no process works on."""
-        while True:
-            await asyncio.sleep(self._leases.seconds / 3)
-            if not self._leases.is_held:
-                # A process that has ended may have left its documents.
-                try:
-                    await self._take_over()
-                except DatabaseUnavailable as error:
-                    _log.warning("ingestions not taken over", error=error.cause)
-                continue
-            try:
-                await self._leases.renew()
-                if self._leases.taken != self._lease:
-                    # Another process has taken them over.
-                    await self._interrupt()
-                await self._release_left()
-                await self._take_over()
-            except DatabaseUnavailable as error:
-                _log.warning("lease not renewed", error=error.cause)
-            except Exception as error:  # noqa: BLE001  # without this loop, no document would be ingested
-                _log.error("lease not renewed", error=type(error).__name__)
-            if not self._leases.is_valid:
-                await self._interrupt()
-
-    async def _release_left(self) -> None:
-        async with self._claiming:
-            own = {each.id for claimed in self._running.values() for each in claimed}
-            released = await self._queue.release_all_but(own)
-        if released:
-            _log.warning("ingestions without a job are continued", ingestions=released)
-            self.wake()
-
-    async def _take_over(self) -> None:
-        ended = await self._leases.end_expired()
-        taken = await self._queue.take_over()
-        if taken:
-            _log.warning("ingestions of processes that ended are continued", executors=ended, ingestions=taken)
-            self.wake()
 
     async def _interrupt(self) -> None:
         """End all jobs of this process. Nothing of their ingestions is changed."""
@@ -241,17 +196,3 @@ class Jobs:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _hand_over(self) -> None:
-        """End all jobs, and give their ingestions back to the queue."""
-        await self._interrupt()
-        if not self._leases.is_held:
-            return
-        try:
-            released = await self._queue.release_all_but(())
-            await self._leases.remove()
-        except DatabaseUnavailable as error:
-            _log.warning("ingestions not handed over: they continue when the lease ends", error=error.cause)
-        else:
-            if released:
-                _log.info("ingestions handed over", ingestions=released)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import structlog
 
 from ragstore.kit.tracing.spans import span
+from ragstore_gateway.database.repetition import repeated
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
@@ -18,7 +20,6 @@ from ragstore_gateway.ingestion.failures import IngestionFailure
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.recorded_ingestion import RecordedIngestion
 from ragstore_gateway.ingestion.removals import Removals
-from ragstore_gateway.ingestion.retries import backoff
 from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.shared_ingestion import SharedIngestion
 
@@ -105,26 +106,27 @@ class Pipeline:
 
     async def _end_alone(self, claimed: ClaimedDocument, error: Exception | None) -> None:
         """Ingest a document alone. While the database cannot be used, this waits: a failure could not be recorded."""
+
+        def waits(unavailable: DatabaseUnavailable) -> None:
+            _log.warning("ingestion waits for the database", step=claimed.step, error=unavailable.cause)
+
         failure = None if error is None else IngestionFailure.of(error)
         if failure is not None and not failure.is_final:
             failure = None
-        attempt = 0
-        while True:
-            try:
-                if failure is not None:
-                    await self._fail(claimed, failure)
-                    return
-                has_removals = await self._recorded.run(claimed)
-                await self._clean_up([claimed], [], has_removals=has_removals)
-                return
-            except DatabaseUnavailable as unavailable:
-                attempt += 1
-                _log.warning("ingestion waits for the database", step=claimed.step, error=unavailable.cause)
-                await asyncio.sleep(backoff(attempt))
-            except (IngestionAbandoned, LeaseLost):
-                raise
-            except Exception as raised:  # noqa: BLE001  # a document must not harm the others, whatever it causes
-                failure = IngestionFailure.of(raised)
+        if failure is None:
+            failure = await repeated(partial(self._ingest_alone, claimed), waits)
+        if failure is not None:
+            await repeated(partial(self._fail, claimed, failure), waits)
+
+    async def _ingest_alone(self, claimed: ClaimedDocument) -> IngestionFailure | None:
+        try:
+            has_removals = await self._recorded.run(claimed)
+            await self._clean_up([claimed], [], has_removals=has_removals)
+        except (DatabaseUnavailable, IngestionAbandoned, LeaseLost):
+            raise
+        except Exception as raised:  # noqa: BLE001  # a document must not harm the others, whatever it causes
+            return IngestionFailure.of(raised)
+        return None
 
     async def _fail(self, claimed: ClaimedDocument, failure: IngestionFailure) -> None:
         await self._publication.fail(claimed, failure)

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.claims.leases import Leases
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import events, metrics
@@ -19,7 +20,6 @@ from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collection, collection_of, live_collections
 from ragstore_gateway.ingestion.failures import IngestionFailure
 from ragstore_gateway.ingestion.indexing import indexed_chunks
-from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.removals import add_removal
 from ragstore_gateway.ingestion.tables import (
     CollectionDocumentRow,

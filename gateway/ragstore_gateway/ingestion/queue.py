@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection as Ids
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,20 +11,20 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.claims.claims import NOBODY, Claims
+from ragstore_gateway.claims.leases import Leases
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.tables import ConfigurationVersionRow
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import ACTIVE, Collections, collection_of, live_collections
-from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.payloads import CONTENT
 from ragstore_gateway.ingestion.tables import (
     CollectionDocumentRow,
     CollectionRow,
     DocumentRow,
     DocumentTextRow,
-    ExecutorRow,
     IngestionPayloadRow,
     IngestionRow,
 )
@@ -52,8 +51,6 @@ MAX_BYTES: Final = 1024 * 1024
 MAX_ATTEMPTS: Final = 5
 """How often an ingestion begins. One that is interrupted each time may be what ends the process."""
 
-_NOBODY: Final = ""
-
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -72,8 +69,8 @@ class Lane:
     oldest: datetime
 
 
-class IngestionQueue:
-    """Claims ingestions for this process, in the table of ingestions.
+class IngestionQueue(Claims[IngestionRow]):
+    """The ingestions of all processes, in the table of ingestions. One that is given back is claimed again.
 
     Args:
         collections: the collections of all bases.
@@ -84,16 +81,15 @@ class IngestionQueue:
     def __init__(
         self, database: Database, collections: Collections, leases: Leases, workload: Workload = Workload.ALL
     ) -> None:
-        self._database = database
+        super().__init__(database, leases, IngestionRow, (PROCESSING,))
         self._collections = collections
-        self._leases = leases
         self._workload = workload
 
     async def lanes(self) -> list[Lane]:
         """The ingestions that wait for a process of this workload, by base, the oldest first."""
         query = (
             sa.select(IngestionRow.base_id, IngestionRow.state, sa.func.count(), sa.func.min(IngestionRow.created_on))
-            .where(IngestionRow.owner == _NOBODY, IngestionRow.state.in_(UNFINISHED))
+            .where(IngestionRow.owner == NOBODY, IngestionRow.state.in_(UNFINISHED))
             .group_by(IngestionRow.base_id, IngestionRow.state)
             # Once for each base, not for each ingestion.
             .having(self._workload.bases(IngestionRow.base_id))
@@ -126,7 +122,7 @@ class IngestionQueue:
             left out.
         """
         with metrics.step("plan"):
-            async with self._database.session() as session:
+            async with self.claiming() as (session, ids):
                 live = await live_collections(session, base_id)
                 first = None
                 is_deleted = False
@@ -147,6 +143,7 @@ class IngestionQueue:
                 if interrupted:
                     metrics.resumed()
                 claimed = await self._documents(session, rows, live)
+                ids += [each.id for each in claimed]
         for each in claimed:
             each.is_interrupted = interrupted
         return claimed
@@ -177,7 +174,7 @@ class IngestionQueue:
         waiting = (
             sa.select(IngestionRow.id, IngestionRow.bytes, IngestionRow.created_on)
             .where(
-                IngestionRow.owner == _NOBODY,
+                IngestionRow.owner == NOBODY,
                 IngestionRow.state == (PROCESSING if interrupted else PENDING),
                 IngestionRow.base_id == base_id,
             )
@@ -265,64 +262,18 @@ class IngestionQueue:
             if row.revision in kept:
                 each.set_kept_text(kept[row.revision])
 
-    async def release(self, ingestion_ids: Sequence[str], *, counted: bool = False) -> None:
-        """Give claimed ingestions back, so that any process claims them. Ingestions that have ended stay unchanged.
+    async def release(self, ingestion_ids: Sequence[str]) -> None:
+        """Give ingestions back whose job has failed, which may be because of a document: it was an attempt.
 
         Args:
-            ingestion_ids: the ingestions.
-            counted: whether this was an attempt, which may have failed because of the document.
+            ingestion_ids: ingestions that this process has claimed. Ingestions that have ended stay unchanged.
         """
-        if ingestion_ids:
-            own = IngestionRow.id.in_(list(ingestion_ids))
-            async with self._database.session() as session:
-                await session.execute(self._released(own, 0 if counted else 1))
+        self.claimed.difference_update(ingestion_ids)
+        own = IngestionRow.owner == self._leases.owner
+        await self._give_back_all(sa.and_(own, IngestionRow.id.in_(ingestion_ids)), is_own=False)
 
-    async def release_all_but(self, ingestion_ids: Ids[str]) -> int:
-        """Give back everything that this process has claimed and does not work on.
-
-        Such are the ingestions of jobs that it has interrupted itself, and of claims whose transactions were committed
-        although their connections broke.
-
-        Args:
-            ingestion_ids: the ingestions that it works on.
-
-        Returns:
-            The number of ingestions.
-        """
-        query = sa.select(IngestionRow.id).where(
-            IngestionRow.owner == self._leases.owner, IngestionRow.state == PROCESSING
-        )
-        async with self._database.reading() as session:
-            left = [id for id in await session.scalars(query) if id not in ingestion_ids]
-        await self.release(left)
-        return len(left)
-
-    def _released(self, chosen: sa.ColumnElement[bool], attempts: int) -> sa.Update:
-        return (
-            sa.update(IngestionRow)
-            .where(chosen, IngestionRow.owner == self._leases.owner, IngestionRow.state == PROCESSING)
-            .values(owner=_NOBODY, attempts=IngestionRow.attempts - attempts)
-            .execution_options(synchronize_session=False)
-        )
-
-    async def take_over(self) -> int:
-        """Give the ingestions of all processes that have no lease back to the queue.
-
-        Returns:
-            The number of ingestions.
-        """
-        living = sa.select(ExecutorRow.id)
-        lost = sa.select(IngestionRow.id).where(
-            IngestionRow.owner != _NOBODY,
-            IngestionRow.state.in_(UNFINISHED),
-            IngestionRow.owner.not_in(living),
-        )
-        async with self._database.reading() as session:
-            if (await session.execute(lost.limit(1))).first() is None:
-                return 0
-        change = sa.update(IngestionRow).where(IngestionRow.id.in_(lost)).values(owner=_NOBODY)
-        async with self._database.session() as session:
-            taken = await session.execute(
-                change.returning(IngestionRow.id).execution_options(synchronize_session=False)
-            )
-            return len(taken.all())
+    async def _give_back(self, session: AsyncSession, ids: Sequence[str], *, is_own: bool) -> None:
+        change = sa.update(IngestionRow).where(IngestionRow.id.in_(ids))
+        # A process that hands an ingestion over takes its own attempt back.
+        changed = change.values(owner=NOBODY, attempts=IngestionRow.attempts - int(is_own))
+        await session.execute(changed.execution_options(synchronize_session=False))

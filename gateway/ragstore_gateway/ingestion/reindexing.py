@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.errors import InvalidRequest
-from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configuration import Configuration, ConfigurationListener
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.ingestion.collections import ACTIVE, BUILDING, Collections, live_collections
 from ragstore_gateway.ingestion.deletions import cancel_all
@@ -23,7 +23,7 @@ from ragstore_gateway.ingestion.transactions import (
 )
 
 
-class Reindexing:
+class Reindexing(ConfigurationListener[KnowledgeBase]):
     """Follows the configurations of knowledge bases, in the transactions of their changes.
 
     When the model, the chunking or the store of a base changes, a new collection is built from the texts that are kept.
@@ -38,9 +38,6 @@ class Reindexing:
     def __init__(self, collections: Collections, wake: Callable[[], None]) -> None:
         self._collections = collections
         self._wake = wake
-
-    async def created(self, session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
-        """A new base has no vectors."""
 
     async def changed(
         self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]

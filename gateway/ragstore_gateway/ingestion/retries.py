@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -11,6 +10,7 @@ from typing import Final, TypeVar
 import structlog
 
 from ragstore.kit.errors import ServiceError
+from ragstore_gateway.database.repetition import backoff
 from ragstore_gateway.errors import (
     EmbeddingFailed,
     EmbeddingRateLimited,
@@ -39,9 +39,6 @@ PERMANENT: Final = (EmbeddingRejected, StoreRejected)
 
 MAX_FAILED_ATTEMPTS: Final = 3
 """Attempts after any other `EmbeddingFailed`: a response without usable vectors, such as the page of a proxy."""
-
-FIRST_SECONDS: Final = 0.5
-MAX_SECONDS: Final = 30.0
 
 T = TypeVar("T")
 
@@ -118,15 +115,3 @@ def may_succeed(error: ServiceError, attempt: int) -> bool:
     if isinstance(error, PERMANENT):
         return False
     return isinstance(error, TRANSIENT) or (isinstance(error, EmbeddingFailed) and attempt < MAX_FAILED_ATTEMPTS)
-
-
-def backoff(attempt: int, retry_after: float | None = None) -> float:
-    """The wait before a further attempt, in seconds.
-
-    Args:
-        attempt: the number of attempts that failed, from 1.
-        retry_after: the minimum.
-    """
-    longest = min(MAX_SECONDS, FIRST_SECONDS * 2 ** min(attempt - 1, 10))
-    # Spreads callers; it need not be unpredictable.
-    return max(retry_after or 0.0, random.uniform(longest / 2, longest))  # noqa: S311

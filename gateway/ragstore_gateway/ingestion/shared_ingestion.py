@@ -11,10 +11,11 @@ import numpy as np
 import structlog
 
 from ragstore.kit.errors import ServiceError
+from ragstore_gateway.database.repetition import repeated
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Vectors
 from ragstore_gateway.engines.engine_collection import MAX_BATCH, EngineCollection, Record
-from ragstore_gateway.errors import CollectionMissing, DatabaseUnavailable
+from ragstore_gateway.errors import CollectionMissing
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.chunk_copies import ChunkCopies, ChunkRange
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
@@ -23,7 +24,6 @@ from ragstore_gateway.ingestion.embedded_text import embedded_text
 from ragstore_gateway.ingestion.errors import LeaseLost
 from ragstore_gateway.ingestion.publication import Publication, Published
 from ragstore_gateway.ingestion.records import BATCH, BATCH_BYTES, records_of
-from ragstore_gateway.ingestion.retries import backoff
 from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.text_tools import TextTools
 
@@ -268,15 +268,15 @@ class SharedIngestion:
 
     async def _published(self, claimed: Sequence[ClaimedDocument]) -> Published:
         """Publish documents, as soon as the database can be used."""
-        attempt = 0
-        while True:
-            try:
-                with metrics.step("publish"):
-                    return await self._publication.publish(claimed)
-            except DatabaseUnavailable as error:
-                attempt += 1
-                _log.warning("documents wait for the database", documents=len(claimed), error=error.cause)
-            await asyncio.sleep(backoff(attempt))
+
+        async def publish() -> Published:
+            with metrics.step("publish"):
+                return await self._publication.publish(claimed)
+
+        return await repeated(
+            publish,
+            lambda error: _log.warning("documents wait for the database", documents=len(claimed), error=error.cause),
+        )
 
     def _writing(self, store: EngineCollection, records: Sequence[Record]) -> Callable[[], Awaitable[None]]:
         async def write() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, Float, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, false, text
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, String, Text, UniqueConstraint, false, text
 from sqlalchemy.orm import Mapped, mapped_column
 
+from ragstore_gateway.claims.tables import ClaimedRow
 from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
 
 COLLECTION_LENGTH = 64
@@ -61,7 +62,7 @@ class DocumentTextRow(Base):
     """An `Extracted` as MessagePack."""
 
 
-class IngestionRow(Base):
+class IngestionRow(ClaimedRow):
     """A job: the ingestion of a document, or of a document's kept text into a new collection."""
 
     __tablename__ = "ingestion"
@@ -73,7 +74,6 @@ class IngestionRow(Base):
         Index("ix_ingestion_queue", "owner", "state", "base_id", "created_on"),
     )
 
-    id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
     """`ingest` or `reindex`."""
     base_id: Mapped[str] = mapped_column(String(ID_LENGTH))
@@ -83,7 +83,6 @@ class IngestionRow(Base):
     revision: Mapped[str] = mapped_column(String(ID_LENGTH))
     """The revision of the chunks that it writes."""
     sequence: Mapped[int]
-    state: Mapped[str] = mapped_column(String(16))
     message: Mapped[str] = mapped_column(Text)
     """Why it failed."""
     unchanged: Mapped[bool]
@@ -101,14 +100,12 @@ class IngestionRow(Base):
     own_metadata: Mapped[dict[str, Any] | None] = mapped_column("metadata")
     """The metadata of the document that it writes; None for none."""
     owner: Mapped[str] = mapped_column(String(255), server_default=text("''"))
-    """The process that works on it, or has ended it; empty for none."""
     attempts: Mapped[int]
     """How often a process claimed it. A process that hands it over takes its own claim back."""
     waiting_for: Mapped[str] = mapped_column(String(64), server_default=text("''"))
     """The code of the error for whose end a call of it waits; empty for none."""
     created_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
     started_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
-    finished_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
 
 
 class IngestionPayloadRow(Base):
@@ -189,13 +186,3 @@ class RemovalRow(Base):
     """The URL of records of others that the document replaces; None for chunks of the gateway."""
     attempts: Mapped[int]
     due_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
-
-
-class ExecutorRow(Base):
-    """A process that runs jobs, and its lease."""
-
-    __tablename__ = "executor"
-
-    id: Mapped[str] = mapped_column(String(255), primary_key=True)
-    lease_until: Mapped[float] = mapped_column(Float(53))
-    """The database's time, in seconds since 1970."""

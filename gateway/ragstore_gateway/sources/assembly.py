@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from time import monotonic
 from typing import Final
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.claims.execution import Executions
+from ragstore_gateway.claims.runs import CANCELLED
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
@@ -20,9 +21,9 @@ from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.sources.copied_pages import copy_pages
 from ragstore_gateway.sources.errors import SourceDisabled, SourceNotFound
-from ragstore_gateway.sources.execution import Execution
+from ragstore_gateway.sources.execution import SourceExecution
 from ragstore_gateway.sources.previews import Previews
-from ragstore_gateway.sources.runs import CANCELLED, MANUAL, SOURCE_REMOVED, RunCounts, Runs
+from ragstore_gateway.sources.runs import SOURCE_REMOVED, SourceRuns
 from ragstore_gateway.sources.schedules import Schedules
 from ragstore_gateway.sources.schemas import Preview
 from ragstore_gateway.sources.source_documents import SourceDocuments
@@ -57,7 +58,7 @@ class Sources:
         database: Database,
         bases: Configurations[KnowledgeBase],
         ingestion: Ingestion,
-        runs: Runs,
+        runs: SourceRuns,
         kinds: Mapping[SourceType, SourceKind],
         *,
         begins_scheduled: bool = True,
@@ -71,8 +72,7 @@ class Sources:
         self._previews = Previews(self.documents)
         self._woken = asyncio.Event()
         self._schedules = Schedules(database, self.runs, self._woken.set)
-        self._executions: dict[str, Execution] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._executions = Executions(runs)
         bases.add_listener(self._schedules)
 
     @asynccontextmanager
@@ -83,9 +83,8 @@ class Sources:
             yield
         finally:
             loop.cancel()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(loop, *self._tasks, return_exceptions=True)
+            await asyncio.gather(loop, return_exceptions=True)
+            await self._executions.stop()
 
     async def copy_documents(self, session: AsyncSession, base_id: str, copy: Configuration[KnowledgeBase]) -> None:
         """Accept the documents of a base for a new one, whose sources own the copies of their pages."""
@@ -110,7 +109,7 @@ class Sources:
             base, source = await self._find(base_id, name)
             if not source.enabled:
                 raise SourceDisabled(f"The source {name} is not enabled")
-            run = await self.runs.claim(base_id, base.version, name, MANUAL)
+            run = await self.runs.claim(base_id, base.version, name)
             # Otherwise another version has been written since.
             if run is not None:
                 self._start(run, base.body, source, self._kinds[source.type])
@@ -118,10 +117,8 @@ class Sources:
 
     async def cancel(self, base_id: str, name: str, run_id: str) -> None:
         """Cancel a run; see `Runs.cancel`."""
-        await self.runs.cancel(base_id, name, run_id)
-        execution = self._executions.get(run_id)
-        if execution is not None:
-            execution.lose()
+        await self.runs.cancel(base_id, name, run_id=run_id)
+        self._executions.lose(run_id)
 
     async def preview(self, base_id: str, name: str) -> Preview:
         """The effect that a run of a source would have; see `Previews.preview`.
@@ -178,27 +175,12 @@ class Sources:
         raise SourceNotFound(f"The knowledge base {base_id} has no source {name[:100]!r}")
 
     def _start(self, run: SourceRunRow, base: KnowledgeBase, source: Source, kind: SourceKind) -> None:
-        execution = Execution(run, base, source, kind, self.runs, self.documents)
-        self._executions[run.id] = execution
-        self.runs.executed.add(run.id)
-        task = asyncio.create_task(execution.execute())
-        self._tasks.add(task)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            del self._executions[run.id]
-            self.runs.executed.discard(run.id)
-
-        task.add_done_callback(ended)
+        self._executions.start(SourceExecution(run, base, source, kind, self.runs, self.documents))
         _log.info("source run begins", run=run.id, base=run.base_id, source=run.source, trigger=run.trigger)
 
     async def _run_forever(self) -> None:
-        expired = -float("inf")
         while True:
             try:
-                if monotonic() >= expired + self.runs.report_seconds:
-                    expired = monotonic()
-                    await self.runs.expire()
                 if self._begins_scheduled:
                     await self._run_due()
             except DatabaseUnavailable as error:
@@ -213,10 +195,13 @@ class Sources:
             self._woken.clear()
 
     async def _run_due(self) -> None:
-        for run in await self._schedules.claim_due(max(0, MAX_SCHEDULED - len(self._executions))):
+        async for run in self._schedules.claim_due(max(0, MAX_SCHEDULED - len(self._executions))):
             try:
                 base, source = await self._find(run.base_id, run.source)
-            except (ConfigurationNotFound, SourceNotFound):
-                await self.runs.end(run.id, CANCELLED, SOURCE_REMOVED, RunCounts())
+            except (ConfigurationNotFound, SourceNotFound, DatabaseUnavailable) as error:
+                # A run that is not ended here is given back, and due again.
+                self.runs.claimed.discard(run.id)
+                if not isinstance(error, DatabaseUnavailable):
+                    await self.runs.end(run.id, CANCELLED, SOURCE_REMOVED, {})
             else:
                 self._start(run, base.body, source, self._kinds[source.type])

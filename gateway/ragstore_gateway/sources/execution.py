@@ -1,21 +1,33 @@
-"""`Execution`: what a run of a source does, from the first visit to the removal of what has disappeared."""
+"""`SourceExecution`: what a run of a source does, from the first visit to the removal of what has disappeared."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
-from functools import partial
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import asdict
 from time import monotonic
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.claims.execution import Execution
+from ragstore_gateway.claims.runs import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    INCOMPLETE,
+    INTERNAL,
+    INTERRUPTED,
+    RunLost,
+    RunState,
+)
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.source import Source
+from ragstore_gateway.database.repetition import backoff
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable, QueueFull
-from ragstore_gateway.ingestion.retries import backoff
+from ragstore_gateway.sources import metrics
 from ragstore_gateway.sources.document_states import (
     ChangedPage,
     DocumentTaken,
@@ -24,18 +36,7 @@ from ragstore_gateway.sources.document_states import (
     PageNotStorable,
     Pending,
 )
-from ragstore_gateway.sources.runs import (
-    BASE_DELETED,
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    INCOMPLETE,
-    INTERRUPTED,
-    RunCounts,
-    RunLost,
-    Runs,
-    RunState,
-)
+from ragstore_gateway.sources.runs import BASE_DELETED, RunCounts, SourceRuns
 from ragstore_gateway.sources.source_documents import SourceDocuments
 from ragstore_gateway.sources.source_kind import SourceKind, with_pauses
 from ragstore_gateway.sources.tables import SourceRunRow
@@ -56,15 +57,9 @@ POLL_SECONDS: Final = 0.2
 DRAIN_SECONDS: Final = 60.0
 """Minimum time for the ingestions that are in progress when the visits have ended."""
 
-RECORD_SECONDS: Final = 600.0
-"""How long the end of a run is repeated while the database cannot be used. A run that has read the whole source would
-otherwise be interrupted, and a scheduled one would read it again."""
-
 MAX_SEGMENTS: Final = "max_segments"
 NOTHING_READ: Final = "nothing_read"
-INTERNAL: Final = "internal_error"
 DATABASE: Final = "database_unavailable"
-STOPPED: Final = "gateway_stopped"
 
 _log = structlog.get_logger(__name__)
 
@@ -73,8 +68,8 @@ class _OutOfTime(Exception):
     """The time budget is used up, and a page would have to wait for the ingestions of others."""
 
 
-class Execution:
-    """Executes one run.
+class SourceExecution(Execution[SourceRunRow]):
+    """Executes one run of a source.
 
     Args:
         run: the run, which this process has claimed.
@@ -84,20 +79,21 @@ class Execution:
         documents: the documents of sources.
     """
 
+    noun: ClassVar[str] = "source run"
+
     def __init__(
         self,
         run: SourceRunRow,
         base: KnowledgeBase,
         source: Source,
         kind: SourceKind,
-        runs: Runs,
+        runs: SourceRuns,
         documents: SourceDocuments,
     ) -> None:
-        self.run = run
+        super().__init__(run, runs, {"base": run.base_id, "source": run.source}, runs.report_seconds)
         self._base = base
         self._source = source
         self._kind = kind
-        self._runs = runs
         self._documents = documents
         self._counts = RunCounts()
         self._known: dict[str, KnownDocument] = {}
@@ -110,105 +106,18 @@ class Execution:
         self._seen: dict[str, Visit] = {}
         self._polled = -float("inf")
         self._deadline = monotonic() + source.settings.time_budget_minutes * 60
-        self._is_lost = False
-        self._is_completed = False
-        self._task: asyncio.Task[tuple[RunState, str]] | None = None
-
-    def lose(self) -> None:
-        """Stop: the run has ended meanwhile."""
-        if self._is_completed:
-            # By itself.
-            return
-        self._is_lost = True
-        if self._task is not None:
-            self._task.cancel()
-
-    async def execute(self) -> None:
-        """Execute the run, and end it. It raises no exception but a cancellation."""
-        work = self._task = asyncio.create_task(self._work())
-        heartbeat = asyncio.create_task(self._report())
-        if self._is_lost:
-            work.cancel()
-        try:
-            state, reason = await self._outcome(work)
-            if self._is_lost:
-                await self._record()
-            elif not self._is_completed:
-                await self._end(state, reason)
-        finally:
-            heartbeat.cancel()
-        _log.info("source run ended", **self._names, state=state, reason=reason)
-
-    async def _outcome(self, work: asyncio.Task[tuple[RunState, str]]) -> tuple[RunState, str]:
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if not self._is_lost:
-                await self._stop(work)
-                raise
-            return CANCELLED, ""
 
     @property
-    def _names(self) -> dict[str, str]:
-        return {"run": self.run.id, "base": self.run.base_id, "source": self.run.source}
+    def values(self) -> Mapping[str, Any]:
+        """The counts."""
+        return asdict(self._counts)
 
-    async def _stop(self, work: asyncio.Task[tuple[RunState, str]]) -> None:
-        """Hand the source over: this process stops."""
-        work.cancel()
-        await asyncio.gather(work, return_exceptions=True)
-        with suppress(DatabaseUnavailable):
-            await self._runs.end(self.run.id, INTERRUPTED, STOPPED, self._counts)
-
-    async def _end(self, state: RunState, reason: str) -> None:
-        # If the database cannot be used for longer, the lease of the process expires.
-        with suppress(DatabaseUnavailable):
-            await self._repeated(partial(self._runs.end, self.run.id, state, reason, self._counts))
-
-    async def _repeated(self, work: Callable[[], Awaitable[object]]) -> None:
-        """Write something about the end of the run, repeatedly while the database cannot be used.
-
-        Args:
-            work: writes it. It may be repeated although it was successful.
-
-        Raises:
-            DatabaseUnavailable: it cannot be used for too long.
-        """
-        end = monotonic() + RECORD_SECONDS
-        attempt = 0
-        while True:
-            try:
-                await work()
-                return
-            except DatabaseUnavailable as error:
-                attempt += 1
-                seconds = backoff(attempt)
-                if monotonic() + seconds > end:
-                    raise
-                _log.warning("end of a source run waits for the database", **self._names, error=error.cause)
-            await asyncio.sleep(seconds)
-
-    async def _record(self) -> None:
-        """Write the final counts of a run that was ended elsewhere, such as by its cancellation."""
-        with suppress(DatabaseUnavailable):
-            await self._runs.record(self.run.id, self._counts)
-
-    async def _report(self) -> None:
-        """Write the counts regularly, and stop when the run has ended elsewhere."""
-        while True:
-            await asyncio.sleep(self._runs.report_seconds)
-            try:
-                if not await self._runs.report(self.run.id, self._counts):
-                    self.lose()
-                    return
-            except DatabaseUnavailable as error:
-                _log.warning("counts of a source run not written", **self._names, error=error.cause)
-
-    async def _work(self) -> tuple[RunState, str]:
+    async def work(self) -> tuple[RunState, str]:
+        """Reconcile the documents of the source with its pages."""
         try:
             return await self._reconcile()
         except RunLost:
-            self._is_lost = True
-            return CANCELLED, ""
+            raise
         except ConfigurationNotFound:
             return CANCELLED, BASE_DELETED
         except DatabaseUnavailable as error:
@@ -217,6 +126,8 @@ class Execution:
         except Exception as error:  # noqa: BLE001  # whatever a site causes, the run must end
             _log.error("source run failed", **self._names, error=type(error).__name__, exc_info=False)
             return FAILED, INTERNAL
+        finally:
+            metrics.pages(self.values)
 
     async def _reconcile(self) -> tuple[RunState, str]:
         """Visit all that the source has, and ingest what changed. If nothing was left out, the rest is missing."""
@@ -239,16 +150,15 @@ class Execution:
 
         async def end(session: AsyncSession, missing: Missing) -> None:
             self._counts.missing, self._counts.removed = missing.missing, missing.removed
-            await self._runs.end_in(session, self.run.id, COMPLETED, "", self._counts)
+            await self._runs.end_in(session, self.run.id, COMPLETED, "", self.values)
             # The lease is not lost from now on, unless the transaction fails.
-            self._is_completed = True
+            self._is_ended = True
 
         try:
             await self._documents.miss(self.run, self._found, self._kind.max_missed(self._source.settings), end)
         except BaseException:
-            self._is_completed = False
+            self._is_ended = False
             raise
-        self._runs.count(self._counts)
 
     async def _visit_all(self) -> CrawlEnd:
         crawl = self._kind.open(self.run.base_id, self._source, self._find)

@@ -28,7 +28,7 @@ from ragstore_gateway.ingestion.tenant_storage import FileSizes
 from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.sources.errors import SourceFileNotFound
 from ragstore_gateway.sources.file_tables import FILE_NAME_LENGTH, SourceFileRow
-from ragstore_gateway.sources.runs import Runs
+from ragstore_gateway.sources.runs import SourceRuns
 from ragstore_gateway.sources.tables import SourceDocumentRow
 
 SIZES: Final[FileSizes] = sa.select(ConfigurationRow.tenant, SourceFileRow.bytes).join(
@@ -102,7 +102,7 @@ class SourceFiles:
         max_file_bytes: maximum size of a file of any source.
     """
 
-    def __init__(self, database: Database, ingestion: Ingestion, runs: Runs, max_file_bytes: int) -> None:
+    def __init__(self, database: Database, ingestion: Ingestion, runs: SourceRuns, max_file_bytes: int) -> None:
         self._database = database
         self._ingestion = ingestion
         self._runs = runs

@@ -27,7 +27,7 @@ from ragstore_gateway.sources.document_states import (
     media_type_of,
     page_values,
 )
-from ragstore_gateway.sources.runs import check_running
+from ragstore_gateway.sources.runs import SourceRuns
 from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
 from ragstore_gateway.sources.visit import KnownPage
 
@@ -42,11 +42,13 @@ class PageAcceptance:
 
     Args:
         ingestion: ingests documents.
+        runs: the runs of all sources.
     """
 
-    def __init__(self, database: Database, ingestion: Ingestion) -> None:
+    def __init__(self, database: Database, ingestion: Ingestion, runs: SourceRuns) -> None:
         self._database = database
         self._ingestion = ingestion
+        self._runs = runs
 
     async def accept(
         self, run: SourceRunRow, kb_id: str, pages: Sequence[ChangedPage], found: Collection[str] = ()
@@ -99,7 +101,7 @@ class PageAcceptance:
         """Accept pages in a transaction, which ends with `Acceptance.reserve`."""
         if await lock_base(session, run.base_id) is None:
             raise ConfigurationNotFound(f"There is no knowledge base {run.base_id}")
-        await check_running(session, run.id)
+        await self._runs.check_running(session, run.id)
         known = await _documents(session, run.base_id, [page.name for page in pages])
         owned = {page.name: _own_row(run, page, *known[page.name], found) for page in pages if page.name in known}
         free = [page for page in pages if page.name not in owned or owned[page.name] is not None]

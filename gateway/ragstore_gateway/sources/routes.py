@@ -90,7 +90,7 @@ async def list_source_runs(
 ) -> SourceRunList:
     """A page of the runs of a source, newest first. The last 100 are kept."""
     await sources.check(id, source)
-    rows, total = await sources.runs.page(id, source, index, limit)
+    rows, total = await sources.runs.page(id, source, index=index, limit=limit)
     return SourceRunList([run_of(row) for row in rows], total)
 
 
@@ -104,7 +104,7 @@ async def list_source_runs(
 async def get_source_run(id: BaseId, source: SourceParameter, run_id: RunId, sources: SourcesDependency) -> SourceRun:
     """A run, with its counts so far."""
     await sources.check(id, source)
-    return run_of(await sources.runs.read(id, source, run_id))
+    return run_of(await sources.runs.read(id, source, run_id=run_id))
 
 
 @delete(

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configuration import Configuration, ConfigurationListener
 from ragstore_gateway.configurations.cron import next_time
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.clock import database_now
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.transactions import lock_base
 from ragstore_gateway.sources.errors import SourceRunning
-from ragstore_gateway.sources.runs import BASE_DELETED, SCHEDULE, SOURCE_REMOVED, Runs, end_runs
+from ragstore_gateway.sources.runs import BASE_DELETED, SCHEDULE, SOURCE_REMOVED, SourceRuns
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
 
 _log = structlog.get_logger(__name__)
@@ -26,7 +26,7 @@ class _Taken(Exception):
     """Another replica has created the run of this time, or the schedule has changed."""
 
 
-class Schedules:
+class Schedules(ConfigurationListener[KnowledgeBase]):
     """The schedules of sources. They follow the configurations, in the transactions of their changes.
 
     A time is claimed in the transaction that creates its run, so that only one replica runs it. Times that were missed,
@@ -36,7 +36,7 @@ class Schedules:
         wake: called when a schedule may be due.
     """
 
-    def __init__(self, database: Database, runs: Runs, wake: Callable[[], None]) -> None:
+    def __init__(self, database: Database, runs: SourceRuns, wake: Callable[[], None]) -> None:
         self._database = database
         self._runs = runs
         self._wake = wake
@@ -49,22 +49,23 @@ class Schedules:
         self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
     ) -> None:
         """Change the schedules of a base. Runs of a source that it does not have any more are cancelled."""
-        await _write(session, after)
         types = {source.name: source.type for source in after.body.sources}
         removed = [source.name for source in before.body.sources if types.get(source.name) != source.type]
         if removed:
-            await end_runs(session, after.id, SOURCE_REMOVED, removed)
+            of_removed = SourceRunRow.source.in_(removed)
+            await self._runs.end_all(session, SOURCE_REMOVED, SourceRunRow.base_id == after.id, of_removed)
+        await _write(session, after)
 
     async def deleted(self, session: AsyncSession, before: Configuration[KnowledgeBase], *, permanent: bool) -> None:
         """End the schedules of a base, and cancel its runs."""
+        await self._runs.end_all(session, BASE_DELETED, SourceRunRow.base_id == before.id)
         await session.execute(sa.delete(SourceScheduleRow).where(SourceScheduleRow.base_id == before.id))
-        await end_runs(session, before.id, BASE_DELETED)
 
     async def committed(self, id: str) -> None:
         """Look for schedules that are due."""
         self._wake()
 
-    async def claim_due(self, limit: int) -> list[SourceRunRow]:
+    async def claim_due(self, limit: int) -> AsyncGenerator[SourceRunRow, None]:
         """Begin the runs that are due, which belong to this process.
 
         Args:
@@ -77,17 +78,13 @@ class Schedules:
             due = SourceScheduleRow.next_on <= await _now(session)
             query = sa.select(SourceScheduleRow).where(due).order_by(SourceScheduleRow.next_on).limit(limit)
             found = list(await session.scalars(query))
-        if found:
-            await self._runs.hold_lease()
-        claimed = []
         for schedule in found:
             try:
                 run = await self._claim(schedule)
             except _Taken:
                 continue
             if run is not None:
-                claimed.append(run)
-        return claimed
+                yield run
 
     async def _claim(self, schedule: SourceScheduleRow) -> SourceRunRow | None:
         """Begin the run of a schedule.
@@ -98,13 +95,13 @@ class Schedules:
         Raises:
             _Taken: another replica has created it.
         """
-        async with self._database.session() as session:
+        async with self._runs.claiming() as (session, claimed):
             # Locked in the order of all transactions of runs: the base, the run, the schedule.
             base = await lock_base(session, schedule.base_id)
             run = None
             if base is not None:
                 try:
-                    run = await self._runs.claim_in(session, base.id, base.current_version, schedule.source, SCHEDULE)
+                    run = await self._runs.begin_run(session, base.id, base.current_version, schedule.source, SCHEDULE)
                 except SourceRunning:
                     _log.info("scheduled source run skipped", base=schedule.base_id, source=schedule.source)
             own = (
@@ -117,6 +114,8 @@ class Schedules:
             change = sa.update(SourceScheduleRow).where(*own).values(next_on=following)
             if (await session.execute(change.returning(SourceScheduleRow.source))).first() is None:
                 raise _Taken
+            if run is not None:
+                claimed.append(run.id)
         return run
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
-from ragstore_gateway.sources.runs import RunState, RunTrigger
+from ragstore_gateway.claims.runs import RunState
+from ragstore_gateway.sources.runs import RunTrigger
 from ragstore_gateway.sources.tables import SourceRunRow
 
 

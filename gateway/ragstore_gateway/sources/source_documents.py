@@ -18,7 +18,7 @@ from ragstore_gateway.ingestion.tables import DocumentRow, IngestionRow
 from ragstore_gateway.ingestion.transactions import COMPLETED, UNFINISHED
 from ragstore_gateway.sources.document_states import Ended, KnownDocument, Missing, Pending, page_values
 from ragstore_gateway.sources.page_acceptance import PageAcceptance
-from ragstore_gateway.sources.runs import Runs, check_running
+from ragstore_gateway.sources.runs import SourceRuns
 from ragstore_gateway.sources.tables import SourceDocumentRow, SourceRunRow
 from ragstore_gateway.sources.visit import KnownPage, Visit
 
@@ -43,8 +43,8 @@ class SourceDocuments:
         acceptance: accepts the documents of pages.
     """
 
-    def __init__(self, database: Database, ingestion: Ingestion, runs: Runs) -> None:
-        self.acceptance = PageAcceptance(database, ingestion)
+    def __init__(self, database: Database, ingestion: Ingestion, runs: SourceRuns) -> None:
+        self.acceptance = PageAcceptance(database, ingestion, runs)
         self._database = database
         self._ingestion = ingestion
         self._runs = runs
@@ -130,7 +130,7 @@ class SourceDocuments:
         ]
         if ended:
             async with self._database.session() as session:
-                await check_running(session, run_id)
+                await self._runs.check_running(session, run_id)
                 now = datetime.now(UTC)
                 stored = [
                     {**_names(each.pending), **page_values(each.pending.visit.known), "changed_on": now}
@@ -159,7 +159,7 @@ class SourceDocuments:
         """
         now = datetime.now(UTC)
         async with self._database.session() as session:
-            await check_running(session, run_id)
+            await self._runs.check_running(session, run_id)
             pages = [
                 {
                     "of_document": id,
@@ -191,7 +191,7 @@ class SourceDocuments:
         async def choose(session: AsyncSession) -> list[str]:
             missing = 0
             removed: list[str] = []
-            await check_running(session, run.id, exclusive=True)
+            await self._runs.check_running(session, run.id, exclusive=True)
             await _let_go(session, run.base_id, run.source)
             owned = _owned(run.base_id, run.source).options(defer(SourceDocumentRow.links))
             for row in await session.scalars(owned):

@@ -8,18 +8,18 @@ from typing import Any, Final
 from sqlalchemy import ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
+from ragstore_gateway.claims.tables import RunRow
 from ragstore_gateway.database.base import ID_LENGTH, Base, DateTimeUTC
 
 SOURCE_LENGTH: Final = 128
 """Maximum length of a source's name."""
 
 
-class SourceRunRow(Base):
-    """A run of a source. It has ended if it has a state other than `running`."""
+class SourceRunRow(RunRow):
+    """A run of a source."""
 
     __tablename__ = "source_run"
 
-    id: Mapped[str] = mapped_column(String(ID_LENGTH), primary_key=True)
     base_id: Mapped[str] = mapped_column(String(ID_LENGTH), ForeignKey("configuration.id", ondelete="CASCADE"))
     source: Mapped[str] = mapped_column(String(SOURCE_LENGTH))
     """Its name. Runs of a source that the configuration does not have any more are kept."""
@@ -27,12 +27,6 @@ class SourceRunRow(Base):
     """The version of the base whose configuration it uses."""
     trigger: Mapped[str] = mapped_column(String(16))
     """`manual` or `schedule`."""
-    state: Mapped[str] = mapped_column(String(16))
-    """`running`, `completed`, `incomplete`, `failed`, `cancelled` or `interrupted`."""
-    reason: Mapped[str] = mapped_column(Text)
-    """Why it is not `completed`; empty otherwise."""
-    owner: Mapped[str] = mapped_column(String(255))
-    """The process that executes it. When the lease of the process expires, the run is interrupted."""
     added: Mapped[int]
     changed: Mapped[int]
     unchanged: Mapped[int]
@@ -42,21 +36,19 @@ class SourceRunRow(Base):
     skipped: Mapped[int]
     chunks: Mapped[int]
     """The number of chunks that it embedded."""
-    started_on: Mapped[datetime] = mapped_column(DateTimeUTC(timezone=True))
-    finished_on: Mapped[datetime | None] = mapped_column(DateTimeUTC(timezone=True))
 
     __table_args__ = (
         # Of several claims of a source, on whichever replicas, one succeeds.
         Index(
             "uq_source_run_running",
-            base_id,
-            source,
+            "base_id",
+            "source",
             unique=True,
             sqlite_where=text("state = 'running'"),
             postgresql_where=text("state = 'running'"),
         ),
-        Index("ix_source_run_started", base_id, source, started_on, id),
-        Index("ix_source_run_state", state),
+        Index("ix_source_run_started", "base_id", "source", "started_on", "id"),
+        Index("ix_source_run_state", "state"),
     )
 
 

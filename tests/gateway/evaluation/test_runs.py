@@ -13,6 +13,8 @@ import pytest
 from sqlalchemy import URL
 
 from ragstore_gateway.api.request_variables import NO_VARIABLES
+from ragstore_gateway.claims.leases import Leases
+from ragstore_gateway.claims.runs import COMPLETED
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.question_set import ExpectedPassage, QuestionSet, SetQuestion
@@ -20,8 +22,7 @@ from ragstore_gateway.configurations.question_sets import QuestionSets
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import QuestionRunEnded, QuestionRunNotFound, QuestionSetRunning
 from ragstore_gateway.evaluation.evaluations import Evaluations
-from ragstore_gateway.evaluation.runs import COMPLETED, QuestionRuns
-from ragstore_gateway.ingestion.leases import Leases
+from ragstore_gateway.evaluation.runs import WITH_OUTCOMES, QuestionRuns, outcomes_of
 from ragstore_gateway.retrieval.question import Question
 from ragstore_gateway.retrieval.retriever import BaseQuery, BaseResult, KnowledgeRetriever
 
@@ -74,18 +75,18 @@ class Gateway:
     async def searched(self, set_id: str, count: int) -> None:
         """Wait until the newest run of a set has written that it has searched for a number of questions."""
         async with asyncio.timeout(30):
-            while (await self.runs.page(set_id, 0, 1))[0][0].row.searched != count:  # noqa: ASYNC110  # rows have no event
+            while (await self.runs.page(set_id, index=0, limit=1))[0][0].searched != count:  # noqa: ASYNC110  # rows have no event
                 await asyncio.sleep(0.01)
 
     async def idle(self) -> None:
         """Wait until this process executes no run."""
         async with asyncio.timeout(30):
-            while self.runs.executed:  # noqa: ASYNC110  # the set has no event
+            while self.runs.claimed:  # noqa: ASYNC110  # the set has no event
                 await asyncio.sleep(0.01)
 
     async def state(self, set_id: str) -> tuple[str, str]:
         """The state of the newest run of a set, and its reason."""
-        newest = (await self.runs.page(set_id, 0, 1))[0][0]
+        newest = (await self.runs.page(set_id, index=0, limit=1))[0][0]
         return newest.state, newest.reason
 
     async def ended(self, set_id: str) -> tuple[str, str]:
@@ -112,12 +113,13 @@ async def test_a_run_whose_process_was_killed_is_interrupted_and_the_set_can_be_
     with pytest.raises(QuestionSetRunning):
         await other.evaluations.start(set_id, NO_VARIABLES)
     await killed.leases.remove()
+    assert await other.runs.take_over() == 1
     assert await other.state(set_id) == ("interrupted", "lease_expired")
     other.searches.released.set()
     await other.evaluations.start(set_id, NO_VARIABLES)
     assert await other.ended(set_id) == ("completed", "")
-    record, _ = await other.runs.read(set_id, run.id)
-    assert (record.state, record.row.finished_on is not None) == ("interrupted", True)
+    read = await other.runs.read(set_id, run_id=run.id)
+    assert (read.state, read.finished_on is not None) == ("interrupted", True)
 
 
 async def test_a_run_is_interrupted_when_the_gateway_stops(database: Database) -> None:
@@ -160,9 +162,9 @@ async def test_a_run_writes_its_progress_and_stops_within_the_process_that_cance
     await gateway.evaluations.cancel(set_id, run.id)
     await gateway.idle()
     assert gateway.searches.left == 1
-    record, outcomes = await gateway.runs.read(set_id, run.id)
-    assert (record.row.searched, record.row.figures, outcomes) == (2, None, [])
-    assert record.row.finished_on is not None
+    read = await gateway.runs.read(set_id, run_id=run.id, options=WITH_OUTCOMES)
+    assert (read.searched, read.figures, outcomes_of(read)) == (2, None, [])
+    assert read.finished_on is not None
     gateway.searches.released.set()
     await gateway.evaluations.start(set_id, NO_VARIABLES)
     assert await gateway.ended(set_id) == ("completed", "")
@@ -197,13 +199,13 @@ async def test_a_run_that_has_ended_is_not_cancelled(database: Database) -> None
     assert await gateway.ended(set_id) == ("completed", "")
     lost = await killed.runs.claim(set_id, 1, 1, 1)
     await killed.leases.remove()
+    assert await gateway.runs.take_over() == 1
     for run_id in (run.id, lost.id):
         with pytest.raises(QuestionRunEnded):
             await gateway.evaluations.cancel(set_id, run_id)
     with pytest.raises(QuestionRunNotFound):
         await gateway.evaluations.cancel(await gateway.new_set(), run.id)
-    record, _ = await gateway.runs.read(set_id, run.id)
-    assert record.state == "completed"
+    assert (await gateway.runs.read(set_id, run_id=run.id)).state == "completed"
 
 
 async def test_the_newest_100_runs_of_a_set_are_kept(database: Database) -> None:
@@ -213,8 +215,9 @@ async def test_the_newest_100_runs_of_a_set_are_kept(database: Database) -> None
     for number in range(101):
         begun.append((await gateway.runs.claim(set_id, 1, 1, 1)).id)
         if number % 2:
-            await gateway.runs.cancel(set_id, begun[-1])
+            await gateway.runs.cancel(set_id, run_id=begun[-1])
         else:
-            await gateway.runs.end(begun[-1], COMPLETED, "")
-    runs, total = await gateway.runs.page(set_id, 0, 1)
-    assert (total, runs[0].row.id) == (100, begun[-1])
+            await gateway.runs.end(begun[-1], COMPLETED, "", {})
+        gateway.runs.claimed.clear()
+    runs, total = await gateway.runs.page(set_id, index=0, limit=1)
+    assert (total, runs[0].id) == (100, begun[-1])

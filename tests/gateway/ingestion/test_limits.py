@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from sqlalchemy import make_url
 
 from ragstore_client import AsyncClient
+from ragstore_gateway.claims.leases import Leases
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.documents import Documents
-from ragstore_gateway.ingestion.leases import Leases
 from ragstore_gateway.ingestion.queue import MAX_ATTEMPTS, IngestionQueue
 from ragstore_gateway.ingestion.tables import IngestionRow
 from tests.gateway.ingestion.conftest import ENVIRON, new_base

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ragstore_gateway.ingestion.tables import ExecutorRow, IngestionRow
+from ragstore_gateway.claims.tables import ExecutorRow
+from ragstore_gateway.ingestion.tables import IngestionRow
 from tests.support.ingestion import Base, EmbeddingServer, State, until
 
 pytestmark = pytest.mark.process

@@ -15,7 +15,7 @@ from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_client import AsyncClient
-from ragstore_gateway.configurations.configuration import Configuration
+from ragstore_gateway.configurations.configuration import Configuration, ConfigurationListener
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.engines.in_memory_store import InMemoryStore
@@ -51,15 +51,12 @@ async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
 
 
 @dataclass
-class BeginsDuringChange:
+class BeginsDuringChange(ConfigurationListener[KnowledgeBase]):
     """Begins an ingestion in the transaction that changes its base."""
 
     process: IngestingProcess
     base_id: str
     task: asyncio.Task[Sequence[ClaimedDocument]] | None = None
-
-    async def created(self, session: AsyncSession, after: Configuration[KnowledgeBase]) -> None:
-        """Nothing."""
 
     async def changed(
         self, session: AsyncSession, before: Configuration[KnowledgeBase], after: Configuration[KnowledgeBase]
@@ -68,12 +65,6 @@ class BeginsDuringChange:
         self.task = asyncio.create_task(self.process.claim(self.base_id))
         await asyncio.wait({self.task}, timeout=0.5)
         assert not self.task.done()
-
-    async def deleted(self, session: AsyncSession, before: Configuration[KnowledgeBase], *, permanent: bool) -> None:
-        """Nothing."""
-
-    async def committed(self, id: str) -> None:
-        """Nothing."""
 
 
 async def test_an_ingestion_that_begins_during_the_change_of_an_empty_base_uses_the_new_configuration(
@@ -391,7 +382,7 @@ async def test_an_ingestion_that_a_living_process_interrupts_is_continued_any_nu
     claimed = await process.claim(base.id)
     for _ in range(MAX_ATTEMPTS + 2):
         assert [each.id for each in claimed] == [accepted.id]
-        assert await process.queue.release_all_but(()) == 1
+        assert await process.interrupt() == 1
         claimed = await process.claim(base.id, interrupted=True)
     found = await documents.ingestion(base.id, accepted.id)
     assert (found.state, found.attempts) == ("processing", 1)

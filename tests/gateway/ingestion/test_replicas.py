@@ -11,7 +11,8 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from ragstore_gateway.ingestion.tables import ExecutorRow, IngestionRow
+from ragstore_gateway.claims.tables import ExecutorRow
+from ragstore_gateway.ingestion.tables import IngestionRow
 from tests.gateway.ingestion.conftest import new_base
 from tests.support.gateways import start_gateway
 from tests.support.ingestion import BATCH, Base, EmbeddingServer, State, text_of, until

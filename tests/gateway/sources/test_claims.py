@@ -12,15 +12,16 @@ import sqlalchemy as sa
 from sqlalchemy import make_url
 from sqlalchemy.exc import IntegrityError
 
+from ragstore_gateway.claims import runs as runs_module
+from ragstore_gateway.claims.leases import Leases
+from ragstore_gateway.claims.runs import COMPLETED, RunLost
+from ragstore_gateway.claims.tables import ExecutorRow
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.ingestion.leases import Leases
-from ragstore_gateway.ingestion.tables import ExecutorRow
-from ragstore_gateway.sources import runs as runs_module
 from ragstore_gateway.sources.errors import SourceRunning
-from ragstore_gateway.sources.runs import COMPLETED, MANUAL, MAX_REPEATS, RunCounts, RunLost, Runs, check_running
+from ragstore_gateway.sources.runs import MAX_REPEATS, SourceRuns
 from ragstore_gateway.sources.schedules import Schedules
 from ragstore_gateway.sources.tables import SourceRunRow, SourceScheduleRow
 
@@ -42,19 +43,28 @@ class Claims:
         self.bases = bases
         self.base = base
         self.leases = [Leases(database, owner, 60) for owner in ("first", "second")]
-        self.first, self.second = (Runs(database, lease) for lease in self.leases)
+        self.first, self.second = (SourceRuns(database, lease) for lease in self.leases)
         self.schedules = Schedules(database, self.second, lambda: None)
 
-    async def claim(self, runs: Runs) -> SourceRunRow:
+    async def claim(self, runs: SourceRuns) -> SourceRunRow:
         """Begin a run."""
-        run = await runs.claim(self.base.id, 1, "docs", MANUAL)
+        run = await runs.claim(self.base.id, 1, "docs")
         assert run is not None
         return run
+
+    async def claim_due(self) -> list[SourceRunRow]:
+        """Begin the runs that are due."""
+        return [run async for run in self.schedules.claim_due(10)]
 
     async def expire_leases(self) -> None:
         """Let the leases of both processes be expired."""
         async with self.database.session() as session:
             await session.execute(sa.update(ExecutorRow).values(lease_until=1.0))
+
+    async def take_over(self, process: int) -> int:
+        """Let a process take over the runs of processes without a lease; their number."""
+        await self.leases[process].end_expired()
+        return await (self.first, self.second)[process].take_over()
 
     async def renew_leases(self) -> None:
         """Let the leases of both processes be valid."""
@@ -73,7 +83,7 @@ async def claims(database_url: str) -> AsyncIterator[Claims]:
     database = Database(make_url(database_url))
     async with database.running():
         bases = Configurations(database, "rags", KnowledgeBase)
-        bases.add_listener(Schedules(database, Runs(database, Leases(database, "first", 60)), lambda: None))
+        bases.add_listener(Schedules(database, SourceRuns(database, Leases(database, "first", 60)), lambda: None))
         yield Claims(database, bases, await bases.create(BODY))
 
 
@@ -92,16 +102,15 @@ async def test_a_run_whose_lease_has_expired_is_interrupted_and_can_write_nothin
     run = await claims.claim(claims.first)
     await claims.expire_leases()
     # A process that is late does not end its own runs.
-    claims.first.executed.add(run.id)
-    assert await claims.first.expire() == 0
-    assert await claims.second.expire() == 1
-    assert (await claims.first.read(claims.base.id, "docs", run.id)).state == "interrupted"
-    assert not await claims.first.report(run.id, RunCounts(added=7))
-    assert not await claims.first.end(run.id, COMPLETED, "", RunCounts(added=7))
+    assert await claims.take_over(0) == 0
+    assert await claims.take_over(1) == 1
+    assert (await claims.first.read(claims.base.id, "docs", run_id=run.id)).state == "interrupted"
+    assert not await claims.first.report(run.id, {"added": 7})
+    assert not await claims.first.end(run.id, COMPLETED, "", {"added": 7})
     async with claims.database.session() as session:
         with pytest.raises(RunLost):
-            await check_running(session, run.id)
-    assert (await claims.second.read(claims.base.id, "docs", run.id)).added == 0
+            await claims.first.check_running(session, run.id)
+    assert (await claims.second.read(claims.base.id, "docs", run_id=run.id)).added == 0
 
 
 async def test_a_claim_ends_a_run_whose_lease_has_expired(claims: Claims) -> None:
@@ -110,40 +119,40 @@ async def test_a_claim_ends_a_run_whose_lease_has_expired(claims: Claims) -> Non
     await claims.leases[1].renew()
     after = await claims.claim(claims.second)
     assert after.owner == "second"
-    ended = await claims.second.read(claims.base.id, "docs", before.id)
+    ended = await claims.second.read(claims.base.id, "docs", run_id=before.id)
     assert (ended.state, ended.reason) == ("interrupted", "lease_expired")
 
 
 async def test_a_source_of_an_older_version_of_its_base_is_not_run(claims: Claims) -> None:
     without = msgspec.structs.replace(BODY, sources=[])
     changed = await claims.bases.update(claims.base.id, 1, without)
-    assert await claims.first.claim(claims.base.id, 1, "docs", MANUAL) is None
-    assert (await claims.first.page(claims.base.id, "docs", 0, 10))[1] == 0
+    assert await claims.first.claim(claims.base.id, 1, "docs") is None
+    assert (await claims.first.page(claims.base.id, "docs", index=0, limit=10))[1] == 0
     # The caller reads the version again.
     assert changed.version == 2
 
 
 async def test_the_counts_of_a_run_that_ended_elsewhere_are_recorded_once_it_has_stopped(claims: Claims) -> None:
     run = await claims.claim(claims.first)
-    await claims.first.record(run.id, RunCounts(added=1))
-    assert (await claims.second.read(claims.base.id, "docs", run.id)).added == 0
-    await claims.second.cancel(claims.base.id, "docs", run.id)
-    await claims.first.record(run.id, RunCounts(added=3))
-    found = await claims.second.read(claims.base.id, "docs", run.id)
+    await claims.first.record(run.id, {"added": 1})
+    assert (await claims.second.read(claims.base.id, "docs", run_id=run.id)).added == 0
+    await claims.second.cancel(claims.base.id, "docs", run_id=run.id)
+    await claims.first.record(run.id, {"added": 3})
+    found = await claims.second.read(claims.base.id, "docs", run_id=run.id)
     assert (found.state, found.added) == ("cancelled", 3)
 
 
 async def test_a_scheduled_run_that_is_interrupted_each_time_is_repeated_three_times(claims: Claims) -> None:
     await claims.set_due()
     for _ in range(1 + MAX_REPEATS):
-        assert len(await claims.schedules.claim_due(10)) == 1
-        assert await claims.schedules.claim_due(10) == []
+        assert len(await claims.claim_due()) == 1
+        assert await claims.claim_due() == []
         await claims.expire_leases()
-        assert await claims.first.expire() == 1
+        assert await claims.take_over(0) == 1
         await claims.renew_leases()
-    assert await claims.schedules.claim_due(10) == []
+    assert await claims.claim_due() == []
     await claims.set_due()
-    assert len(await claims.schedules.claim_due(10)) == 1
+    assert len(await claims.claim_due()) == 1
 
 
 async def test_the_history_of_a_source_is_bounded(claims: Claims, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +161,6 @@ async def test_the_history_of_a_source_is_bounded(claims: Claims, monkeypatch: p
     for _ in range(5):
         run = await claims.claim(claims.first)
         ids.append(run.id)
-        assert await claims.first.end(run.id, COMPLETED, "", RunCounts())
-    rows, total = await claims.first.page(claims.base.id, "docs", 0, 10)
+        assert await claims.first.end(run.id, COMPLETED, "", {})
+    rows, total = await claims.first.page(claims.base.id, "docs", index=0, limit=10)
     assert ([row.id for row in rows], total) == (ids[:1:-1], 3)

@@ -16,8 +16,10 @@ from typing import Final
 import pytest
 import sqlalchemy as sa
 
+from ragstore_gateway.claims import execution as claimed_execution_module
 from ragstore_gateway.configurations.source import Source, SourceSettings
 from ragstore_gateway.database import database as database_module
+from ragstore_gateway.database import repetition as repetition_module
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.sources import execution as execution_module
 from ragstore_gateway.sources import previews as previews_module
@@ -95,7 +97,7 @@ async def test_the_history_of_a_cancelled_run_counts_the_documents_that_it_store
         await site.until_waiting(2)
         await site.end_ingestions("a")
         await site.until_stored(1)
-        await site.runs.cancel(site.base_id, "docs", site.run_id)
+        await site.runs.cancel(site.base_id, "docs", run_id=site.run_id)
         assert site.execution is not None
         site.execution.lose()
         found = await site.read(await run)
@@ -138,7 +140,7 @@ async def test_a_run_that_ends_while_the_database_is_busy_ends_when_it_is_free_a
             other.execute("ROLLBACK")
         return 0.0
 
-    monkeypatch.setattr(execution_module, "backoff", backoff)
+    monkeypatch.setattr(repetition_module, "backoff", backoff)
     found = await site.read(await site.run([], SourceSettings(), reason, lambda: other.execute("BEGIN IMMEDIATE")))
     assert attempts == [1, 2]
     assert (found.state, found.reason) == ("incomplete" if reason else "completed", reason)
@@ -148,7 +150,7 @@ async def test_a_run_whose_end_cannot_be_written_for_long_is_left_to_its_lease(
     busy_site: tuple[Site, sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, other = busy_site
-    monkeypatch.setattr(execution_module, "RECORD_SECONDS", 0.0)
+    monkeypatch.setattr(claimed_execution_module, "RECORD_SECONDS", 0.0)
     run_id = await site.run([], SourceSettings(), "", lambda: other.execute("BEGIN IMMEDIATE"))
     assert (await site.read(run_id)).state == "running"
 
@@ -167,7 +169,7 @@ async def test_a_completed_run_counts_a_missing_page_once_although_its_end_is_re
         other.execute("ROLLBACK")
         return 0.0
 
-    monkeypatch.setattr(execution_module, "backoff", backoff)
+    monkeypatch.setattr(repetition_module, "backoff", backoff)
     found = await site.read(await site.run([], SourceSettings(), "", lambda: other.execute("BEGIN IMMEDIATE")))
     assert (found.state, found.missing, found.removed) == ("completed", 1, 0)
     async with site.database.reading() as session:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
+from ragstore_gateway.claims.runs import RunLost
 from ragstore_gateway.configurations.source import SourceSettings
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import QueueFull
@@ -16,7 +17,6 @@ from ragstore_gateway.ingestion.acceptance import NewContent
 from ragstore_gateway.ingestion.queue import MAX_BYTES, MAX_DOCUMENTS
 from ragstore_gateway.sources.document_states import ChangedPage, DocumentTaken, PageNotStorable, Pending
 from ragstore_gateway.sources.page_acceptance import PageOutcome
-from ragstore_gateway.sources.runs import RunLost
 from ragstore_gateway.sources.visit import CrawlEnd, Visit
 from ragstore_gateway.sources.waiting_pages import WaitingPages
 from ragstore_gateway.tenants.errors import TenantDocumentsExceeded
@@ -56,7 +56,7 @@ async def accept(site: Site, pages: Sequence[ChangedPage], found: Sequence[str] 
     """Accept pages of a run that begins, and ends it."""
     run = await site.claim()
     outcomes = await site.documents.acceptance.accept(run, "tea", pages, found)
-    await site.runs.cancel(site.base_id, "docs", run.id)
+    await site.runs.cancel(site.base_id, "docs", run_id=run.id)
     return outcomes
 
 
@@ -125,7 +125,7 @@ async def test_the_pages_beyond_the_limit_of_a_tenant_are_not_accepted_and_not_t
 
 async def test_a_run_that_has_ended_accepts_no_page(site: Site) -> None:
     run = await site.claim()
-    await site.runs.cancel(site.base_id, "docs", run.id)
+    await site.runs.cancel(site.base_id, "docs", run_id=run.id)
     with pytest.raises(RunLost):
         await site.documents.acceptance.accept(run, "tea", [page_of("a"), page_of("b")])
     assert await site.waiting() == 0

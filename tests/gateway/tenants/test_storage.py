@@ -31,7 +31,7 @@ from ragstore_gateway.settings import Settings
 from ragstore_gateway.sources.files import SIZES as SOURCE_FILE_SIZES
 from ragstore_gateway.sources.files import NewFile as NewSourceFile
 from ragstore_gateway.sources.files import SourceFiles
-from ragstore_gateway.sources.runs import Runs
+from ragstore_gateway.sources.runs import SourceRuns
 from ragstore_gateway.tenants.errors import TenantBasesExceeded, TenantBytesExceeded, TenantDocumentsExceeded
 from ragstore_gateway.tenants.limits import LimitsByTenant
 from ragstore_gateway.tenants.metrics import LIMIT, USAGE
@@ -59,7 +59,7 @@ class Gateway:
         )
         self.files = Files(database, 1000, self.ingestion.acceptance.storage)
         self.uploads = Uploads(database, self.files, 1000)
-        runs = Runs(database, self.ingestion.leases)
+        runs = SourceRuns(database, self.ingestion.leases)
         self.source_files = SourceFiles(database, self.ingestion, runs, 1000)
         self.database = database
         self.bases = knowledge.bases

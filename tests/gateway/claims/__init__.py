@@ -1,0 +1,1 @@
+"""Tests of leases and claims, whatever is claimed."""
