@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from ragstore.kit.background import cancel_all
 from ragstore.kit.errors import Overloaded, ServiceError
 from ragstore_gateway.api.request_variables import RequestVariables
 from ragstore_gateway.configurations.configuration import Configuration
@@ -95,10 +96,7 @@ class Evaluations:
         try:
             yield
         finally:
-            tasks = list(self._tasks.values())
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_all(self._tasks.values())
 
     async def start(self, set_id: str, variables: RequestVariables) -> QuestionRunRow:
         """Begin a run of the current version of a set, over the current version of its base.
