@@ -17,6 +17,7 @@ from ragstore.kit.auth.keys import KeyRing
 from ragstore.kit.errors import InvalidRequest
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
+from ragstore.kit.openapi import KEYS_REQUIRED, StructSchemas
 from ragstore.kit.page.routes import page_router
 from ragstore.kit.query_parameters import QueryGuard
 from ragstore.kit.service import MEMORY_SHARE, Service
@@ -232,9 +233,9 @@ def create_litestar(settings: Settings, store: Store, embeddings: Embeddings) ->
             responses.running,
         ],
         dependencies=provided(embeddings, dependencies),
-        state=State({openapi.KEYS_REQUIRED: keys is not None}),
+        state=State({KEYS_REQUIRED: keys is not None}),
         guards=[QueryGuard(openapi.OPENAI_PATHS, "/health", "/metrics")],
-        plugins=[openapi.RecordedStructs()],
+        plugins=[StructSchemas()],
         openapi_config=openapi.config(),
     )
 

@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ragstore.kit.errors import Conflict, NotFound, ServiceError
 
 
-class NotConfigured(ServiceError):
+class NotConfigured(ServiceError, status=503, title="Not configured"):
     """A function needs a setting that is not set."""
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Not configured"
 
-
-class StoreUnavailable(ServiceError):
+class StoreUnavailable(ServiceError, status=503, title="Store unavailable"):
     """The store does not respond, or responds with an error."""
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Store unavailable"
 
-
-class StoreRejected(StoreUnavailable):
+class StoreRejected(StoreUnavailable, title="Store rejected a call"):
     """The store responds, and rejects a call that it would reject again: its content, its size, or its credentials."""
 
-    title: ClassVar[str] = "Store rejected a call"
 
-
-class DatabaseUnavailable(ServiceError):
+class DatabaseUnavailable(ServiceError, status=503, title="Database unavailable", retry_after=1):
     """The database of the gateway's state does not respond, or is busy."""
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Database unavailable"
-    retry_after = 1
 
-
-class InsufficientStorage(DatabaseUnavailable):
+class InsufficientStorage(DatabaseUnavailable, title="Insufficient storage", retry_after=10):
     """The disk of the gateway's database is full. Nothing was written."""
 
-    title: ClassVar[str] = "Insufficient storage"
-    retry_after = 10
 
-
-class CollectionMissing(StoreUnavailable):
+class CollectionMissing(StoreUnavailable, title="Collection missing"):
     """The collection that vectors are written to does not exist in the engine."""
-
-    title: ClassVar[str] = "Collection missing"
 
 
 class CollectionReadOnly(Conflict):
@@ -56,52 +37,35 @@ class OtherEmbeddingModel(Conflict):
     """A collection has vectors of another embedding model."""
 
 
-class DriverMissing(NotConfigured):
+class DriverMissing(NotConfigured, title="Driver missing"):
     """The driver of an engine is not installed."""
 
-    title: ClassVar[str] = "Driver missing"
 
-
-class EngineMissing(NotConfigured):
+class EngineMissing(NotConfigured, title="Engine missing"):
     """A knowledge base names an engine that the settings do not have any more."""
 
-    title: ClassVar[str] = "Engine missing"
 
-
-class DimensionMismatch(ServiceError):
+class DimensionMismatch(ServiceError, status=409, title="Dimension mismatch"):
     """A vector of another dimension than its collection's. Nothing was written."""
 
-    status: ClassVar[int] = 409
-    title: ClassVar[str] = "Dimension mismatch"
 
-
-class ModelUnavailable(ServiceError):
+class ModelUnavailable(ServiceError, status=503, title="Model unavailable"):
     """A configured model cannot be used: it is not installed, or the provider does not have it."""
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Model unavailable"
 
-
-class EmbeddingFailed(ServiceError):
+class EmbeddingFailed(ServiceError, status=502, title="Embedding failed"):
     """The embedding provider returned no usable vectors."""
 
-    status: ClassVar[int] = 502
-    title: ClassVar[str] = "Embedding failed"
 
-
-class EmbeddingUnavailable(EmbeddingFailed):
+class EmbeddingUnavailable(EmbeddingFailed, title="Embedding provider unavailable"):
     """The embedding provider cannot be reached, or responds with 5xx: the same request may succeed later."""
 
-    title: ClassVar[str] = "Embedding provider unavailable"
 
-
-class EmbeddingRejected(EmbeddingFailed):
+class EmbeddingRejected(EmbeddingFailed, title="Embedding rejected"):
     """The embedding provider rejects the request, such as a text that is too long, or the configured credentials."""
 
-    title: ClassVar[str] = "Embedding rejected"
 
-
-class EmbeddingRateLimited(ServiceError):
+class EmbeddingRateLimited(ServiceError, status=503, title="Embedding provider busy"):
     """The embedding provider is at its rate limit.
 
     Args:
@@ -109,61 +73,37 @@ class EmbeddingRateLimited(ServiceError):
         seconds: when the provider accepts requests again, where it says so.
     """
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Embedding provider busy"
-
     def __init__(self, detail: str, seconds: int = 1) -> None:
         super().__init__(detail)
         self.retry_after = seconds
 
 
-class TooManyEmbeddings(ServiceError):
+class TooManyEmbeddings(ServiceError, status=429, title="Too many embeddings", retry_after=1):
     """The key has its maximum number of requests that compute vectors or wait for them."""
 
-    status: ClassVar[int] = 429
-    title: ClassVar[str] = "Too many embeddings"
-    retry_after = 1
 
-
-class EmbeddingTimeout(ServiceError):
+class EmbeddingTimeout(ServiceError, status=504, title="Embedding timed out"):
     """The embedding provider did not respond in time."""
 
-    status: ClassVar[int] = 504
-    title: ClassVar[str] = "Embedding timed out"
 
-
-class SecretUnavailable(ServiceError):
+class SecretUnavailable(ServiceError, status=503, title="Secret unavailable"):
     """A secret that a configuration refers to cannot be read."""
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Secret unavailable"
 
-
-class VaultUnavailable(SecretUnavailable):
+class VaultUnavailable(SecretUnavailable, title="Vault unavailable"):
     """Vault cannot be reached, or responds with 5xx."""
 
-    title: ClassVar[str] = "Vault unavailable"
 
-
-class UpstreamUnreachable(ServiceError):
+class UpstreamUnreachable(ServiceError, status=502, title="Upstream unreachable"):
     """No connection to the upstream could be made, or it ended before the response."""
 
-    status: ClassVar[int] = 502
-    title: ClassVar[str] = "Upstream unreachable"
 
-
-class UpstreamTimeout(ServiceError):
+class UpstreamTimeout(ServiceError, status=504, title="Upstream timed out"):
     """The upstream did not respond in time."""
 
-    status: ClassVar[int] = 504
-    title: ClassVar[str] = "Upstream timed out"
 
-
-class UpstreamFailed(ServiceError):
+class UpstreamFailed(ServiceError, status=502, title="Upstream failed"):
     """The upstream's response is not one of HTTP, or breaks off, or is too large."""
-
-    status: ClassVar[int] = 502
-    title: ClassVar[str] = "Upstream failed"
 
 
 class ModelNotFound(NotFound):
@@ -214,23 +154,16 @@ class NothingExpected(Conflict):
     """No question of the set has an expected passage, so a run would measure nothing."""
 
 
-class QueueFull(ServiceError):
+class QueueFull(ServiceError, status=503, title="Queue full", retry_after=10):
     """Too many ingestions have not ended, or their documents are too large together."""
-
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Queue full"
-    retry_after = 10
 
 
 class BaseTooLarge(Conflict):
     """A knowledge base has more documents than may wait for ingestion, so a copy of them cannot be accepted."""
 
 
-class FileStorageFull(ServiceError):
+class FileStorageFull(ServiceError, status=413, title="File storage full"):
     """The uploaded files would be larger together than the settings allow."""
-
-    status: ClassVar[int] = 413
-    title: ClassVar[str] = "File storage full"
 
 
 class NameTaken(Conflict):
@@ -255,42 +188,24 @@ class VersionConflict(Conflict):
         return {"X-Resource-URI": self._resource}
 
 
-class RetrievalFailed(ServiceError):
+class RetrievalFailed(ServiceError, status=503, title="Retrieval failed", retry_after=1):
     """Retrieval failed, and the settings do not allow a chat without context."""
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Retrieval failed"
-    retry_after = 1
 
-
-class AuditUnavailable(ServiceError):
+class AuditUnavailable(ServiceError, status=503, title="Audit unavailable", retry_after=1):
     """The audit ledger cannot be written, and the settings do not allow a chat without its entry."""
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Audit unavailable"
-    retry_after = 1
 
-
-class AuditDamaged(ServiceError):
+class AuditDamaged(ServiceError, status=500, title="Audit ledger damaged"):
     """An entry of the audit ledger cannot be read, because the database was changed."""
 
-    status: ClassVar[int] = 500
-    title: ClassVar[str] = "Audit ledger damaged"
 
-
-class TooManyVerifications(ServiceError):
+class TooManyVerifications(ServiceError, status=503, title="Too many verifications", retry_after=10):
     """A verification of the audit ledger is in progress."""
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Too many verifications"
-    retry_after = 10
 
-
-class VerificationTimeout(ServiceError):
+class VerificationTimeout(ServiceError, status=504, title="Verification timeout"):
     """The audit ledger is too long to be verified in a request."""
-
-    status: ClassVar[int] = 504
-    title: ClassVar[str] = "Verification timeout"
 
 
 class ResponseNotFound(NotFound):
@@ -305,88 +220,53 @@ class StepNotFound(NotFound):
     """The conversation has no step of the requested id of a request that the key may see."""
 
 
-class TokenRateExceeded(ServiceError):
+class TokenRateExceeded(ServiceError, status=429, title="Too many tokens"):
     """The key has used its tokens of this minute.
 
     Args:
         seconds: when a request is allowed again.
     """
 
-    status: ClassVar[int] = 429
-    title: ClassVar[str] = "Too many tokens"
-
     def __init__(self, seconds: int) -> None:
         super().__init__("The key has used its tokens of this minute")
         self.retry_after = seconds
 
 
-class TooManyStreams(ServiceError):
+class TooManyStreams(ServiceError, status=429, title="Too many streams", retry_after=1):
     """The key has its maximum number of concurrent streams."""
 
-    status: ClassVar[int] = 429
-    title: ClassVar[str] = "Too many streams"
-    retry_after = 1
 
-
-class ExtractionFailed(ServiceError):
+class ExtractionFailed(ServiceError, status=422, title="Extraction failed"):
     """A document is damaged, or is not what it is declared to be, or its parser failed on it."""
 
-    status: ClassVar[int] = 422
-    title: ClassVar[str] = "Extraction failed"
 
-
-class ExtractionTimeout(ServiceError):
+class ExtractionTimeout(ServiceError, status=422, title="Extraction timed out"):
     """The extraction of a document's text took longer than the settings allow."""
 
-    status: ClassVar[int] = 422
-    title: ClassVar[str] = "Extraction timed out"
 
-
-class ExtractionUnavailable(ServiceError):
+class ExtractionUnavailable(ServiceError, status=503, title="Extraction unavailable", retry_after=1):
     """No process for the extraction could be started."""
 
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Extraction unavailable"
-    retry_after = 1
 
-
-class SplittingFailed(ServiceError):
+class SplittingFailed(ServiceError, status=422, title="Splitting failed"):
     """A document's text cannot be split with the memory that a process may have."""
 
-    status: ClassVar[int] = 422
-    title: ClassVar[str] = "Splitting failed"
 
-
-class SplittingTimeout(ServiceError):
+class SplittingTimeout(ServiceError, status=422, title="Splitting timed out"):
     """Splitting a document's text took longer than the settings allow."""
 
-    status: ClassVar[int] = 422
-    title: ClassVar[str] = "Splitting timed out"
 
-
-class TooManyChunks(ServiceError):
+class TooManyChunks(ServiceError, status=422, title="Too many chunks"):
     """A document has more chunks than the settings allow."""
 
-    status: ClassVar[int] = 422
-    title: ClassVar[str] = "Too many chunks"
 
-
-class DocumentTooLarge(ServiceError):
+class DocumentTooLarge(ServiceError, status=413, title="Document too large"):
     """A document, its unpacked content or its text is larger than the settings allow, or needs more memory."""
 
-    status: ClassVar[int] = 413
-    title: ClassVar[str] = "Document too large"
 
-
-class EncryptedDocument(ServiceError):
+class EncryptedDocument(ServiceError, status=422, title="Encrypted document"):
     """A document can be read only with a password."""
 
-    status: ClassVar[int] = 422
-    title: ClassVar[str] = "Encrypted document"
 
-
-class NoText(ServiceError):
+class NoText(ServiceError, status=422, title="No text"):
     """A document has no text, such as a scan without a text layer."""
-
-    status: ClassVar[int] = 422
-    title: ClassVar[str] = "No text"

@@ -52,7 +52,7 @@ from ragstore.kit.context import inner_request
 from ragstore.kit.health import health_routes
 from ragstore.kit.metrics import request_metrics
 from ragstore.kit.middleware.allow_header import AllowHeaderMiddleware
-from ragstore.kit.openapi import StructSchemas
+from ragstore.kit.openapi import KEYS_REQUIRED, StructSchemas
 from ragstore.kit.page.routes import page_router
 from ragstore.kit.query_parameters import QueryGuard
 from ragstore.kit.service import Service
@@ -235,7 +235,7 @@ def create_litestar(
         },
         on_startup=[stores.start],
         on_shutdown=[stores.close],
-        state=State({openapi.KEYS_REQUIRED: keys is not None}),
+        state=State({KEYS_REQUIRED: keys is not None}),
         # Unknown query parameters are ignored on every path, as unknown fields of bodies are.
         guards=[QueryGuard("/")],
         plugins=[StructSchemas()],

@@ -13,7 +13,7 @@ import structlog
 from ragstore import __version__, settings
 from ragstore.kit.auth.commands import key_commands
 from ragstore.kit.auth.keys import KeysError
-from ragstore.kit.data_folder import prepare_folder
+from ragstore.kit.command_line import one_line, prepare_data
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore.kit.logging import configure as configure_logging
@@ -31,10 +31,8 @@ def loaded_settings() -> Settings:
     Raises:
         click.ClickException: one is wrong; the program ends with one line that names it.
     """
-    try:
+    with one_line(SettingsError):
         return settings.load()
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from None
 
 
 @click.group()
@@ -59,17 +57,15 @@ def serve() -> None:
     from ragstore.kit.server.runner import run
 
     chosen = loaded_settings()
-    try:
+    with one_line(SettingsError):
         SERVICE.check_access(chosen)
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from None
     _check_keys(chosen)
     configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
     for name in settings.unknown():
         structlog.get_logger(__name__).warning("unknown setting", variable=name)
     _require_extras(chosen)
     if chosen.store == "embedded":
-        _prepare_data(chosen.data_path)
+        prepare_data(chosen.data_path, settings.variable("data_path"))
         try:
             check_data(chosen)
         except SettingsError as error:
@@ -168,24 +164,12 @@ def _check_keys(chosen: Settings) -> None:
 
 def _require_extras(chosen: Settings) -> None:
     """Exit if the settings need an extra that is not installed."""
-    try:
+    with one_line(MissingExtra):
         if chosen.store == "embedded":
             require_extra("ragstore[embedded]", "Embedded Chroma (RAGSTORE_CHROMA_URL is not set)", "chromadb")
         if is_configured(os.environ):
             modules = ("opentelemetry.exporter.otlp.proto.http", "opentelemetry.instrumentation.asgi")
             require_extra("ragstore[tracing]", "Tracing (OTEL_EXPORTER_OTLP_ENDPOINT is set)", *modules)
-    except MissingExtra as error:
-        raise click.ClickException(str(error)) from None
-
-
-def _prepare_data(path: str) -> None:
-    """Create the data folder, and warn if all users of the machine can read it."""
-    try:
-        if prepare_folder(Path(path)):
-            log = structlog.get_logger(__name__)
-            log.warning("data folder readable by all users", path=path, remedy=f"chmod o= {path}")
-    except OSError as error:
-        raise click.ClickException(f"RAGSTORE_DATA_PATH cannot be used: {error.strerror}") from None
 
 
 async def _status(chosen: Settings) -> StoreStatus:

@@ -68,33 +68,25 @@ from ragstore.kit.errors import (
 )
 
 
-class InvalidName(InvalidRequest):
+class InvalidName(InvalidRequest, title="Invalid collection name"):
     """A collection's name breaks Chroma's rules."""
 
-    title = "Invalid collection name"
 
-
-class InvalidMetadata(InvalidRequest):
+class InvalidMetadata(InvalidRequest, title="Invalid metadata"):
     """Metadata that cannot be stored."""
 
-    title = "Invalid metadata"
 
-
-class InvalidDocuments(InvalidRequest):
+class InvalidDocuments(InvalidRequest, title="Invalid documents"):
     """Documents that cannot be stored."""
 
-    title = "Invalid documents"
 
-
-class BatchTooLarge(InvalidDocuments):
+class BatchTooLarge(InvalidDocuments, title="Invalid documents"):
     """More documents than one request may write.
 
     Args:
         limit: maximum number of documents.
         count: number of documents in the request; None if the rest was not counted.
     """
-
-    title = "Invalid documents"
 
     def __init__(self, limit: int, count: int | None = None) -> None:
         message = f"At most {limit} documents fit in one request; this one has {'more' if count is None else count}"
@@ -112,24 +104,20 @@ class BatchTooLarge(InvalidDocuments):
         return cls(limit).with_detail(message, [FieldError("$.documents", message)])
 
 
-class InvalidCursor(InvalidRequest):
+class InvalidCursor(InvalidRequest, title="Invalid cursor"):
     """A cursor that is none of this service, or whose document is gone."""
-
-    title = "Invalid cursor"
 
     def __init__(self) -> None:
         message = "The cursor is not valid, or its document was deleted: list from the start"
         super().__init__(message, [FieldError("after", message)])
 
 
-class TooManyMatches(InvalidRequest):
+class TooManyMatches(InvalidRequest, title="Too many matches"):
     """More documents match a filter than are counted for a page by offset.
 
     Args:
         maximum: the maximum number.
     """
-
-    title = "Too many matches"
 
     def __init__(self, maximum: int) -> None:
         message = (
@@ -139,33 +127,27 @@ class TooManyMatches(InvalidRequest):
         super().__init__(message, [FieldError("offset", message)])
 
 
-class DimensionMismatch(InvalidRequest):
+class DimensionMismatch(InvalidRequest, title="Dimension mismatch"):
     """An embedding of another dimension than its collection's, or than its neighbours'."""
 
-    title = "Dimension mismatch"
 
-
-class TooManyCollections(Forbidden):
+class TooManyCollections(Forbidden, title="Too many collections"):
     """The database, or the key, has as many collections as it may have.
 
     Args:
         limit: maximum number of collections.
     """
 
-    title = "Too many collections"
-
     def __init__(self, limit: int) -> None:
         super().__init__(f"There are {limit} collections, which is the maximum; delete one first")
 
 
-class CollectionReserved(Forbidden):
+class CollectionReserved(Forbidden, title="Collection reserved"):
     """The collection belongs to the gateway, and the caller may only read it.
 
     Args:
         name: the collection's name.
     """
-
-    title = "Collection reserved"
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -174,21 +156,19 @@ class CollectionReserved(Forbidden):
         )
 
 
-class CollectionNotFound(NotFound):
+class CollectionNotFound(NotFound, title="Collection not found"):
     """No collection of that name.
 
     Args:
         name: the collection's name.
     """
 
-    title = "Collection not found"
-
     def __init__(self, name: str) -> None:
         super().__init__(f"Collection '{name}' not found")
         self.name = name
 
 
-class DocumentNotFound(NotFound):
+class DocumentNotFound(NotFound, title="Document not found"):
     """No document of that id in the collection.
 
     Args:
@@ -196,13 +176,11 @@ class DocumentNotFound(NotFound):
         document_id: the document's id.
     """
 
-    title = "Document not found"
-
     def __init__(self, collection: str, document_id: str) -> None:
         super().__init__(f"Document '{document_id}' not found in collection '{collection}'")
 
 
-class DocumentsNotFound(NotFound):
+class DocumentsNotFound(NotFound, title="Documents not found"):
     """Some ids of an update do not exist.
 
     Args:
@@ -211,8 +189,6 @@ class DocumentsNotFound(NotFound):
         indexes: their indexes in the request.
     """
 
-    title = "Documents not found"
-
     def __init__(self, collection: str, ids: Sequence[str], indexes: Sequence[int]) -> None:
         super().__init__(
             f"Documents not found in collection '{collection}': {_named(ids)}",
@@ -220,33 +196,29 @@ class DocumentsNotFound(NotFound):
         )
 
 
-class RebuildNotFound(NotFound):
+class RebuildNotFound(NotFound, title="Rebuild not found"):
     """The index of the collection was not rebuilt since the process started.
 
     Args:
         name: the collection's name.
     """
 
-    title = "Rebuild not found"
-
     def __init__(self, name: str) -> None:
         super().__init__(f"The index of collection '{name}' was not rebuilt since the service started")
 
 
-class CollectionExists(Conflict):
+class CollectionExists(Conflict, title="Collection exists"):
     """A collection of that name exists.
 
     Args:
         name: the collection's name.
     """
 
-    title = "Collection exists"
-
     def __init__(self, name: str) -> None:
         super().__init__(f"Collection '{name}' already exists")
 
 
-class DocumentsExist(Conflict):
+class DocumentsExist(Conflict, title="Documents exist"):
     """Some ids of an add are taken.
 
     Args:
@@ -254,8 +226,6 @@ class DocumentsExist(Conflict):
         ids: the ids that are taken, in the order of the request.
         indexes: where in the request they stand, if that is known.
     """
-
-    title = "Documents exist"
 
     def __init__(self, collection: str, ids: Sequence[str], indexes: Sequence[int] = ()) -> None:
         super().__init__(
@@ -274,23 +244,19 @@ def _named(ids: Sequence[str]) -> str:
     return f"{named} and {rest} more" if rest > 0 else named
 
 
-class RebuildRunning(Conflict):
+class RebuildRunning(Conflict, title="Rebuild running"):
     """The index of the collection is being rebuilt.
 
     Args:
         name: the collection's name.
     """
 
-    title = "Rebuild running"
-
     def __init__(self, name: str) -> None:
         super().__init__(f"The index of collection '{name}' is being rebuilt")
 
 
-class RebuildUnsupported(Conflict):
+class RebuildUnsupported(Conflict, title="Rebuild unsupported"):
     """Chroma is a server, to which other processes may write during a rebuild."""
-
-    title = "Rebuild unsupported"
 
     def __init__(self) -> None:
         super().__init__(
@@ -299,7 +265,7 @@ class RebuildUnsupported(Conflict):
         )
 
 
-class LineTooLarge(BodyTooLarge):
+class LineTooLarge(BodyTooLarge, title="Line too large"):
     """A line of a stream is larger than a body may be.
 
     Args:
@@ -307,21 +273,16 @@ class LineTooLarge(BodyTooLarge):
         max_bytes: maximum size of a line.
     """
 
-    title = "Line too large"
-
     def __init__(self, line: int, max_bytes: int) -> None:
         message = f"A line must not be larger than {max_bytes} bytes"
         super().__init__(f"{message}: line {line}", [FieldError("$", message, line)])
 
 
-class TooLargeForChroma(ServiceError):
+class TooLargeForChroma(ServiceError, status=413, title="Too large for Chroma"):
     """The request to Chroma is larger than a Chroma server takes. Nothing was written."""
 
-    status = 413
-    title = "Too large for Chroma"
 
-
-class ChromaQuotaExceeded(TooLargeForChroma):
+class ChromaQuotaExceeded(TooLargeForChroma, title="Chroma's quota exceeded"):
     """The request exceeds a quota of Chroma, and cannot be split so that it does not. Nothing was written.
 
     Args:
@@ -331,8 +292,6 @@ class ChromaQuotaExceeded(TooLargeForChroma):
         path: JSON path of the field to blame.
     """
 
-    title = "Chroma's quota exceeded"
-
     def __init__(self, what: str, usage: int, limit: int, path: str) -> None:
         message = f"Chroma's quota of {limit} {what} is exceeded: {usage}"
         super().__init__(message, [FieldError(path, message)])
@@ -340,35 +299,24 @@ class ChromaQuotaExceeded(TooLargeForChroma):
         self.limit = limit
 
 
-class ChromaError(ServiceError, abstract=True):
+class ChromaError(ServiceError, abstract=True, status=502, title="Chroma failed"):
     """A call to Chroma failed. The caller is not to blame."""
-
-    status = 502
-    title = "Chroma failed"
 
 
 class ChromaFailed(ChromaError):
     """Chroma returned an error that says nothing about the request."""
 
 
-class ChromaOutOfFiles(ChromaFailed):
+class ChromaOutOfFiles(ChromaFailed, title="Chroma out of files"):
     """Chroma's process has as many open files as it may have. Each collection in use takes four."""
 
-    title = "Chroma out of files"
 
-
-class ChromaDiskFull(ChromaFailed):
+class ChromaDiskFull(ChromaFailed, status=503, title="Chroma's disk full", retry_after=1):
     """The disk of Chroma's data is full. A write may have been stored before Chroma noticed it."""
 
-    status = 503
-    title = "Chroma's disk full"
-    retry_after = 1
 
-
-class CollectionDamaged(ChromaFailed):
+class CollectionDamaged(ChromaFailed, title="Collection damaged"):
     """Chroma can neither read nor write a collection, whatever the request is. It can delete it."""
-
-    title = "Collection damaged"
 
     def __init__(self) -> None:
         super().__init__(
@@ -377,19 +325,12 @@ class CollectionDamaged(ChromaFailed):
         )
 
 
-class ChromaUnavailable(ChromaError):
+class ChromaUnavailable(ChromaError, status=503, title="Chroma unavailable", retry_after=1):
     """Chroma cannot be reached, or is overloaded."""
 
-    status = 503
-    title = "Chroma unavailable"
-    retry_after = 1
 
-
-class ChromaTimeout(ChromaError):
+class ChromaTimeout(ChromaError, status=504, title="Chroma timed out"):
     """Chroma did not respond in time."""
-
-    status = 504
-    title = "Chroma timed out"
 
 
 MODULES: Final = (__name__, grammar.__name__)

@@ -35,10 +35,8 @@ class TeaScope(KeyScope, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     teas: tuple[str, ...] | None = None
 
 
-class TeapotEmpty(Conflict):
+class TeapotEmpty(Conflict, title="Teapot empty"):
     """No cup is left."""
-
-    title = "Teapot empty"
 
 
 class Cups(msgspec.Struct):

@@ -9,7 +9,6 @@
 Modules that need asyncio are loaded on first use, so that a program that only stores documents starts fast.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ragstore_client._batches import BatchLimits, Outcome
@@ -46,6 +45,7 @@ from ragstore_client._exceptions import (
     UnsupportedMediaType,
     describe,
 )
+from ragstore_client._lazy import lazy_names
 from ragstore_client._models import (
     JSON,
     Base64,
@@ -120,67 +120,6 @@ if TYPE_CHECKING:
     from ragstore_client.rag._retriever import ALL_LAYERS, Retriever
     from ragstore_client.rag._strategy import QueryChoice, choose_query
     from ragstore_client.rag.chroma._provider import ChromaConnection, ChromaProvider
-
-_LAZY = {
-    "ragstore_client._async.client": ("AsyncClient",),
-    "ragstore_client._async.handle": ("AsyncCollectionHandle",),
-    "ragstore_client._async.ingestion": ("AsyncIngestion",),
-    "ragstore_client._embedded": ("EmbeddedServiceFailed",),
-    "ragstore_client._frames": ("frame_documents",),
-    "ragstore_client.rag.chroma._provider": (
-        "ChromaConnection",
-        "ChromaProvider",
-    ),
-    "ragstore_client.rag._config": (
-        "RagArchiveConfig",
-        "RagConfig",
-        "RagSettings",
-        "extract_rag_config",
-    ),
-    "ragstore_client.rag._connections": ("LoopThread",),
-    "ragstore_client.rag._detection": ("BackendDetector",),
-    "ragstore_client.rag._embedder": (
-        "Embedder",
-        "EmbeddingsClient",
-    ),
-    "ragstore_client.rag._embedding_cache": ("EmbeddingCache",),
-    "ragstore_client.rag._formatting": (
-        "TEXTS",
-        "Texts",
-        "append_archive_prompt",
-        "format_context",
-        "format_passages",
-    ),
-    "ragstore_client.rag._providers": (
-        "Capabilities",
-        "ProviderHealth",
-        "ProviderInfo",
-        "ProviderRegistry",
-        "RetrievalProvider",
-        "SearchOptions",
-    ),
-    "ragstore_client.rag._ragstore_provider": (
-        "RagstoreConnection",
-        "RagstoreProvider",
-    ),
-    "ragstore_client.rag._registry": ("registry",),
-    "ragstore_client.rag._results": (
-        "RetrievedPassage",
-        "SearchResults",
-        "SkippedArchive",
-        "SkipReason",
-    ),
-    "ragstore_client.rag._retriever": (
-        "ALL_LAYERS",
-        "Retriever",
-    ),
-    "ragstore_client.rag._expansion": ("ExpandedPassage",),
-    "ragstore_client.rag._strategy": (
-        "QueryChoice",
-        "choose_query",
-    ),
-}
-_MODULES = {name: module for module, names in _LAZY.items() for name in names}
 
 __all__ = [
     "ALL_LAYERS",
@@ -307,14 +246,29 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name
-
-    def __getattr__(name):
-        """Load a name on first use."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
-        return value
-
-    def __dir__():
-        """All public names, loaded or not."""
-        return sorted(__all__)
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "ragstore_client._async.client": "AsyncClient",
+            "ragstore_client._async.handle": "AsyncCollectionHandle",
+            "ragstore_client._async.ingestion": "AsyncIngestion",
+            "ragstore_client._embedded": "EmbeddedServiceFailed",
+            "ragstore_client._frames": "frame_documents",
+            "ragstore_client.rag.chroma._provider": "ChromaConnection ChromaProvider",
+            "ragstore_client.rag._config": "RagArchiveConfig RagConfig RagSettings extract_rag_config",
+            "ragstore_client.rag._connections": "LoopThread",
+            "ragstore_client.rag._detection": "BackendDetector",
+            "ragstore_client.rag._embedder": "Embedder EmbeddingsClient",
+            "ragstore_client.rag._embedding_cache": "EmbeddingCache",
+            "ragstore_client.rag._formatting": "TEXTS Texts append_archive_prompt format_context format_passages",
+            "ragstore_client.rag._providers": (
+                "Capabilities ProviderHealth ProviderInfo ProviderRegistry RetrievalProvider SearchOptions"
+            ),
+            "ragstore_client.rag._ragstore_provider": "RagstoreConnection RagstoreProvider",
+            "ragstore_client.rag._registry": "registry",
+            "ragstore_client.rag._results": "RetrievedPassage SearchResults SkippedArchive SkipReason",
+            "ragstore_client.rag._retriever": "ALL_LAYERS Retriever",
+            "ragstore_client.rag._expansion": "ExpandedPassage",
+            "ragstore_client.rag._strategy": "QueryChoice choose_query",
+        },
+    )

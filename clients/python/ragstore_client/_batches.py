@@ -28,6 +28,7 @@ from ragstore_client._exceptions import (
     RagstoreError,
 )
 from ragstore_client._models import NewDocumentLike
+from ragstore_client._options import CallOptions
 
 Mode: TypeAlias = Literal["upsert", "add"]
 
@@ -55,6 +56,16 @@ class BatchLimits(msgspec.Struct, frozen=True, kw_only=True):
         """Validate the limits."""
         if min(self.documents, self.body_bytes, self.requests or 1) < 1 or self.requests == 0:
             raise InvalidInput("the limits of a batch must be at least 1")
+
+
+class IngestOptions(CallOptions, total=False):
+    """The options of `ingest`, which describes them."""
+
+    mode: Mode
+    concurrency: int
+    limits: BatchLimits | None
+    retry_seconds: float
+    progress: bool
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from litestar import Litestar, Request, Response, get
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.spec import Schema
-from litestar.typing import FieldDefinition
 
 from ragstore.filters.schemas import FILTER_SCHEMAS
 from ragstore.kit.auth.roles import PUBLIC
 from ragstore.kit.errors import FieldError, error_classes
 from ragstore.kit.openapi import (
-    METHODS,
-    REF,
     JsonSchema,
-    StructSchemas,
+    complete_document,
+    component_schemas,
     is_public,
     openapi_config,
     problem_code,
@@ -27,10 +24,8 @@ from ragstore.kit.openapi import (
     problem_statuses,
     public_security,
     ref,
-    routes_by_operation,
     security_schemes,
     without_marks,
-    without_noise,
 )
 from ragstore.kit.problems import Problem
 from ragstore.kit.schema_marks import PROBLEM_CODE
@@ -39,11 +34,7 @@ from ragstore_gateway import __version__
 from ragstore_gateway.api.openai_errors import OpenAIErrorBody
 
 if TYPE_CHECKING:
-    from litestar._openapi.schema_generation import SchemaCreator
     from litestar.handlers import HTTPRouteHandler
-
-KEYS_REQUIRED: Final = "keys_required"
-"""Key of the application's state: whether requests need a key."""
 
 OPERATION: Final = "operation"
 """Name of the route option with the parts of an operation that no type expresses. They replace the derived ones."""
@@ -85,23 +76,6 @@ PROBLEMS: Final[dict[int, str]] = {
 """Description of each problem status."""
 
 
-class RecordedStructs(StructSchemas):
-    """Leaves the schemas of structs to msgspec, and records the structs.
-
-    Attributes:
-        structs: the structs of all routes.
-    """
-
-    def __init__(self) -> None:
-        self.structs: dict[str, type[msgspec.Struct]] = {}
-
-    def to_openapi_schema(self, field_definition: FieldDefinition, schema_creator: SchemaCreator) -> Schema:
-        """An empty component, to be replaced by msgspec's."""
-        kind = field_definition.annotation
-        self.structs[kind.__name__] = kind
-        return super().to_openapi_schema(field_definition, schema_creator)
-
-
 TAGS: Final = {
     "chat": "OpenAI's chat API.",
     "embeddings": "Vectors of texts.",
@@ -140,36 +114,19 @@ async def openapi_document(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 def document(app: Litestar) -> str:
     """The OpenAPI document as JSON text, the same for the same code."""
-    return json.dumps(_complete(app, app.openapi_schema.to_schema()), indent=2, ensure_ascii=False) + "\n"
-
-
-def _complete(app: Litestar, draft: dict[str, Any]) -> JsonSchema:
-    """Complete Litestar's document with schemas, errors and keys."""
-    completed: JsonSchema = msgspec.json.decode(msgspec.json.encode(without_noise(draft)))
-    anonymous: list[JsonSchema] = [] if app.state.get(KEYS_REQUIRED, False) else [{}]
-    completed["security"] = [*anonymous, *({name: []} for name in SECURITY_SCHEMES)]
+    completed = complete_document(app, SECURITY_SCHEMES, _complete_operation)
+    text = json.dumps(completed["paths"])
+    responses = {**dict(problem_responses(PROBLEMS)), **dict(_openai_responses())}
     completed["components"] = {
         "schemas": _schemas(app),
         "securitySchemes": SECURITY_SCHEMES,
+        "responses": {name: part for name, part in responses.items() if f'/responses/{name}"' in text},
     }
-    routes = dict(routes_by_operation(app))
-    for path, path_item in completed["paths"].items():
-        errors = "OpenAIError" if path.startswith(OPENAI_PATHS) else "Problem"
-        for method in METHODS:
-            if method in path_item:
-                _complete_operation(path_item[method], routes[path_item[method]["operationId"]], errors)
-    completed["paths"] = dict(sorted(completed["paths"].items()))
-    text = json.dumps(completed["paths"])
-    responses = {**dict(problem_responses(PROBLEMS)), **dict(_openai_responses())}
-    used = {name: part for name, part in responses.items() if f'/responses/{name}"' in text}
-    completed["components"]["responses"] = used
-    return completed
+    return json.dumps(completed, indent=2, ensure_ascii=False) + "\n"
 
 
 def _schemas(app: Litestar) -> JsonSchema:
     """All schemas of the document, by name."""
-    recorded = app.plugins.get(RecordedStructs).structs.values()
-    _, derived = msgspec.json.schema_components([Problem, FieldError, OpenAIErrorBody, *recorded], ref_template=REF)
     codes = sorted(
         {
             kind.code
@@ -184,7 +141,7 @@ def _schemas(app: Litestar) -> JsonSchema:
         }
     )
     written = {PROBLEM_CODE: problem_code(codes), **FILTER_SCHEMAS, **app.state.get(COMPONENTS, {})}
-    return dict(sorted({**{name: without_marks(schema) for name, schema in derived.items()}, **written}.items()))
+    return component_schemas(app, (Problem, FieldError, OpenAIErrorBody), written)
 
 
 def _openai_responses() -> Iterator[tuple[str, JsonSchema]]:
@@ -194,12 +151,9 @@ def _openai_responses() -> Iterator[tuple[str, JsonSchema]]:
         yield name.replace("Problem", "OpenAIError"), {**response, "content": content}
 
 
-def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler, errors: str) -> None:
-    """Complete an operation of Litestar's draft.
-
-    Args:
-        errors: beginning of the names of its error responses.
-    """
+def _complete_operation(path: str, operation: JsonSchema, route: HTTPRouteHandler) -> None:
+    """Complete an operation of Litestar's draft."""
+    errors = "OpenAIError" if path.startswith(OPENAI_PATHS) else "Problem"
     written = _written(route)
     has_body = "requestBody" in operation or "requestBody" in written
     problems = {

@@ -12,7 +12,7 @@ from ragstore_gateway.chat.body import RAG_PREFIX
 from ragstore_gateway.commands.chat_responses import Completion, Message, Models
 from ragstore_gateway.commands.ingest import MEMORY
 from ragstore_gateway.commands.replaced_options import CommandWithReplacements
-from ragstore_gateway.commands.running import find_base, run, url_option
+from ragstore_gateway.commands.running import find_base, on_gateway
 from ragstore_gateway.settings import variable
 
 MAX_EXCERPT: Final = 160
@@ -28,19 +28,19 @@ MAX_EXCERPT: Final = 160
 @click.option("--base", "bases", multiple=True, metavar="NAME", help="Knowledge base to search; 'memory' by default.")
 @click.option("--top-k", type=click.IntRange(1, 1000), default=5, show_default=True, help="Number of passages.")
 @click.option("--model", default="", help="Model of the reply; the upstream's first one by default.")
-@url_option
-def ask(question: str, bases: tuple[str, ...], top_k: int, model: str, url: str) -> None:
+@on_gateway
+async def ask(gateway: AsyncGatewayClient, question: str, bases: tuple[str, ...], top_k: int, model: str) -> None:
     """Show the nearest passages for a QUESTION and, if the gateway has an upstream, a model's reply from them.
 
     The model gets the passages that are shown, with their numbers. A model `rag/NAME` searches by itself: its reply is
     shown with the sources that it cites.
     """
     if not model.startswith(RAG_PREFIX):
-        run(url, lambda gateway: _ask(gateway, question, bases or (MEMORY,), top_k, model))
+        await _ask(gateway, question, bases or (MEMORY,), top_k, model)
     elif bases:
         raise click.UsageError(f"{model} searches knowledge bases of its own: leave out --base or --model")
     else:
-        run(url, lambda gateway: _ask_assistant(gateway, question, model))
+        await _ask_assistant(gateway, question, model)
 
 
 async def _ask(gateway: AsyncGatewayClient, question: str, bases: Sequence[str], top_k: int, model: str) -> None:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from ragstore.kit.command_line import one_line
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.conversations.chain import ChainCheck, ChainedEntry, Head, canonical, exported
 from ragstore_gateway.settings import Settings
@@ -136,10 +137,8 @@ async def _export(settings: Settings, file: IO[str]) -> int:
     async with _ledger(settings) as ledger:
         async for part in ledger.export():
             for each in part:
-                try:
+                with one_line(ValueError):
                     file.write(exported(each))
-                except ValueError as error:
-                    raise click.ClickException(str(error)) from None
                 count += isinstance(each, ChainedEntry)
     return count
 

@@ -13,6 +13,7 @@ import click
 from multidict import CIMultiDict
 
 from ragstore.kit.auth.keys import KeysError
+from ragstore.kit.command_line import one_line
 from ragstore.kit.errors import ServiceError, StartFailed
 from ragstore.kit.settings import SettingsError
 from ragstore_client import RagstoreError
@@ -74,10 +75,8 @@ async def _settings(settings: Settings) -> str:
     from ragstore_gateway.engines.engines import check_installed
 
     SERVICE.check_access(settings)
-    try:
+    with one_line(EngineInvalid):
         check_installed()
-    except EngineInvalid as error:
-        raise click.ClickException(str(error)) from None
     return "valid"
 
 

@@ -15,7 +15,7 @@ import structlog
 
 from ragstore.kit.auth.commands import key_commands
 from ragstore.kit.auth.keys import KeysError
-from ragstore.kit.data_folder import prepare_folder
+from ragstore.kit.command_line import one_line, prepare_data
 from ragstore.kit.logging import configure as configure_logging
 from ragstore.kit.settings import SettingsError
 from ragstore.settings import URL_VARIABLE as STORE_URL_VARIABLE
@@ -44,10 +44,8 @@ def loaded_settings() -> Settings:
     Raises:
         click.ClickException: one is wrong; the program ends with one line that names it.
     """
-    try:
+    with one_line(SettingsError):
         return settings.load()
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from None
 
 
 @click.group()
@@ -66,7 +64,7 @@ def serve() -> None:
 
     chosen = _checked_settings()
     if not chosen.database_url or not (os.environ.get(STORE_URL_VARIABLE) or os.environ.get("RAGSTORE_CHROMA_URL")):
-        _prepare_data(chosen.data_path)
+        prepare_data(chosen.data_path, variable("data_path"))
     lock = None if chosen.database_url else _locked(chosen.data_path)
     try:
         _check_store(chosen)
@@ -97,11 +95,9 @@ def _checked_settings() -> Settings:
     from ragstore_gateway.app import SERVICE
 
     chosen = loaded_settings()
-    try:
+    with one_line(EngineInvalid, SettingsError):
         SERVICE.check_access(chosen)
         check_installed()
-    except (EngineInvalid, SettingsError) as error:
-        raise click.ClickException(str(error)) from None
     configure_logging(chosen.log_level, chosen.log_format, SERVICE.name)
     for name, remedy in settings.unserved().items():
         structlog.get_logger(__name__).warning("variable without effect", variable=name, remedy=remedy)
@@ -118,20 +114,8 @@ def _run(create: Callable[[Settings, threading.Event], ASGIApp], chosen: Setting
     from ragstore_gateway.app import METRICS
     from ragstore_gateway.embeddings.model_files import ModelDamaged
 
-    try:
+    with one_line(KeysError, ModelDamaged, SettingsError):
         run(lambda stopping: create(chosen, stopping), chosen, METRICS, facts={"version": __version__})
-    except (KeysError, ModelDamaged, SettingsError) as error:
-        raise click.ClickException(str(error)) from None
-
-
-def _prepare_data(path: str) -> None:
-    """Create the data folder, and warn if all users of the machine can read it."""
-    try:
-        if prepare_folder(Path(path)):
-            log = structlog.get_logger(__name__)
-            log.warning("data folder readable by all users", path=path, remedy=f"chmod o= {path}")
-    except OSError as error:
-        raise click.ClickException(f"{variable('data_path')} cannot be used: {error.strerror}") from None
 
 
 def _locked(path: str) -> FileLock:
@@ -161,10 +145,8 @@ def _check_store(chosen: Settings) -> None:
         return
     from ragstore.app import check_data
 
-    try:
+    with one_line(SettingsError):
         own = settings.load_store(chosen)
-    except SettingsError as error:
-        raise click.ClickException(str(error)) from None
     try:
         check_data(own)
     except SettingsError as error:

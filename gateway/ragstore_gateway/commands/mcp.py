@@ -6,6 +6,7 @@ import asyncio
 
 import click
 
+from ragstore.kit.command_line import one_line
 from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore_gateway.commands.running import address_of, run, url_option
 
@@ -18,10 +19,8 @@ def mcp(url: str) -> None:
     It speaks the Model Context Protocol, and forwards each call to /mcp of the gateway. Its key is
     RAGSTORE_GATEWAY_API_KEY.
     """
-    try:
+    with one_line(MissingExtra):
         require_extra("ragstore-gateway[mcp]", "The Model Context Protocol", "mcp")
-    except MissingExtra as error:
-        raise click.ClickException(str(error)) from None
     # An error is one line: the gateway cannot be reached, or the key may not read.
     run(url, lambda gateway: gateway.bases.page(limit=1))
     # Only now: the SDK takes a second to load.

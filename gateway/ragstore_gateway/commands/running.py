@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 import httpx
@@ -60,6 +61,17 @@ def run(url: str, work: Callable[[AsyncGatewayClient], Awaitable[T]]) -> T:
         raise click.ClickException(message_of(error, address)) from None
     except OSError as error:
         raise click.ClickException(f"{error.filename or ''}: {error.strerror or type(error).__name__}") from None
+
+
+def on_gateway(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Make a command of a function whose first argument is the gateway's client, with the option `--url`."""
+
+    @url_option
+    @functools.wraps(command)
+    def call(*, url: str, **arguments: Any) -> None:  # click passes all arguments by name
+        run(url, lambda gateway: command(gateway, **arguments))
+
+    return call
 
 
 def address_of(url: str) -> str:

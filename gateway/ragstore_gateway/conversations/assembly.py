@@ -10,6 +10,7 @@ from typing import Final
 
 import structlog
 
+from ragstore.kit.background import in_background
 from ragstore_gateway.conversations import metrics
 from ragstore_gateway.conversations.chain import ChainCheck, Head
 from ragstore_gateway.conversations.ledger import Ledger
@@ -52,13 +53,8 @@ class Conversations:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Write steps, and purge old contexts, in the background."""
-        async with self._recorder.running():
-            task = asyncio.create_task(self._upkeep(), name="upkeep-conversations")
-            try:
-                yield
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        async with self._recorder.running(), in_background(self._upkeep, name="upkeep-conversations"):
+            yield
 
     async def record(self, step: Step) -> None:
         """Record a step; see `Recorder.record`."""

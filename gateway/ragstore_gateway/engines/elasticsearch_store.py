@@ -202,9 +202,8 @@ class ElasticsearchStore:
             )
             return [_passage(convert(hit, _Found)) for hit in found["hits"]["hits"]]
 
-        with empty_if_missing():
-            async with self._calls() as client:
-                return await search_ranked(fetch, limit, min_relevance)
+        async with empty_if_missing(), self._calls() as client:
+            return await search_ranked(fetch, limit, min_relevance)
         return []
 
     async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
@@ -212,22 +211,19 @@ class ElasticsearchStore:
         query = unit_vector(vector, self._dimension)
         if not ids:
             return []
-        with empty_if_missing():
-            async with self._calls() as client:
-                found = await client.mget(
-                    index=self._alias, ids=list(ids), source_includes=["text", "metadata", "vector"]
+        async with empty_if_missing(), self._calls() as client:
+            found = await client.mget(index=self._alias, ids=list(ids), source_includes=["text", "metadata", "vector"])
+            records = [convert(each, _Stored) for each in found["docs"] if each.get("found")]
+            return [
+                Passage(
+                    each.id,
+                    each.source.text,
+                    cosine_relevance(query, each.source.vector),
+                    each.source.metadata,
+                    vector=np.asarray(each.source.vector, dtype=np.float32),
                 )
-                records = [convert(each, _Stored) for each in found["docs"] if each.get("found")]
-                return [
-                    Passage(
-                        each.id,
-                        each.source.text,
-                        cosine_relevance(query, each.source.vector),
-                        each.source.metadata,
-                        vector=np.asarray(each.source.vector, dtype=np.float32),
-                    )
-                    for each in records
-                ]
+                for each in records
+            ]
         return []
 
     async def delete(self, where: Where) -> int:
@@ -240,39 +236,34 @@ class ElasticsearchStore:
 
     async def _delete(self, query: Query) -> int:
         deleted = 0
-        with empty_if_missing():
-            async with self._calls() as client:
-                # A deletion finds what a search finds. A write that was not acknowledged may not be visible yet.
-                await client.indices.refresh(index=self._alias)
-                while True:
-                    done = await client.delete_by_query(
-                        index=self._alias, query=query, conflicts="proceed", refresh=True
-                    )
-                    deleted += int(done["deleted"])
-                    if done["failures"] or done["timed_out"]:
-                        raise self._errors.unavailable("has not deleted all records", RuntimeError())
-                    if not done["version_conflicts"]:
-                        break
-                    # These records were written again since the deletion began, and may still match.
+        async with empty_if_missing(), self._calls() as client:
+            # A deletion finds what a search finds. A write that was not acknowledged may not be visible yet.
+            await client.indices.refresh(index=self._alias)
+            while True:
+                done = await client.delete_by_query(index=self._alias, query=query, conflicts="proceed", refresh=True)
+                deleted += int(done["deleted"])
+                if done["failures"] or done["timed_out"]:
+                    raise self._errors.unavailable("has not deleted all records", RuntimeError())
+                if not done["version_conflicts"]:
+                    break
+                # These records were written again since the deletion began, and may still match.
         return deleted
 
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
         query = checked_query_of(filters.parse(where))
-        with empty_if_missing():
-            async with self._calls() as client:
-                found = await client.count(index=self._alias, query=query)
-                # Elasticsearch responds with what it could count.
-                if found["_shards"]["failed"]:
-                    raise self._errors.unavailable("cannot read all of its shards", RuntimeError())
-                return int(found["count"])
+        async with empty_if_missing(), self._calls() as client:
+            found = await client.count(index=self._alias, query=query)
+            # Elasticsearch responds with what it could count.
+            if found["_shards"]["failed"]:
+                raise self._errors.unavailable("cannot read all of its shards", RuntimeError())
+            return int(found["count"])
         return 0
 
     async def drop(self) -> None:
         """Remove the index."""
-        with empty_if_missing():
-            async with self._calls() as client:
-                await client.indices.delete(index=self._index)
+        async with empty_if_missing(), self._calls() as client:
+            await client.indices.delete(index=self._index)
 
     @asynccontextmanager
     async def _calls(self) -> AsyncIterator[AsyncElasticsearch]:

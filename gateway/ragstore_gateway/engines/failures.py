@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 from msgspec import ValidationError
@@ -114,8 +114,8 @@ def check_dimension(store_type: str, dimension: int, max_dimension: int) -> None
         )
 
 
-@contextmanager
-def empty_if_missing() -> Iterator[None]:
+@asynccontextmanager
+async def empty_if_missing() -> AsyncIterator[None]:
     """Ignore that a collection does not exist."""
     try:
         yield

@@ -53,7 +53,7 @@ class LinkedStore(ReadOnlyCollection, RagstoreStore):
 
     async def describe(self) -> CollectionInfo | None:
         """Describe the collection."""
-        with empty_if_missing():
+        async with empty_if_missing():
             async with self._calls() as client:
                 found = await client.get_collection(self._name)
             dimension = found.dimension or found.metadata.get(DIMENSION_KEY)
@@ -74,10 +74,9 @@ class LinkedStore(ReadOnlyCollection, RagstoreStore):
             found = await client.query(self._name, query, top_k=count, where=where, include_embeddings=True)
             return compared(query, found.results)
 
-        with empty_if_missing():
-            async with self._calls() as client:
-                found = await search_ranked(fetch, limit, min_relevance, MAX_PASSAGES)
-                return [linked_passage(passage, self._parameters) for passage in found]
+        async with empty_if_missing(), self._calls() as client:
+            found = await search_ranked(fetch, limit, min_relevance, MAX_PASSAGES)
+            return [linked_passage(passage, self._parameters) for passage in found]
         return []
 
     async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:

@@ -213,9 +213,8 @@ class PgvectorStore:
                 for row in found.mappings()
             ]
 
-        with empty_if_missing():
-            async with self._transaction() as connection:
-                return await search_ranked(fetch, limit, min_relevance)
+        async with empty_if_missing(), self._transaction() as connection:
+            return await search_ranked(fetch, limit, min_relevance)
         return []
 
     async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
@@ -225,46 +224,42 @@ class PgvectorStore:
             "SELECT id::text, content, metadata, embedding::text AS vector, "  # noqa: S608 - a checked name
             f"-(embedding <#> %(vector)s::vector) AS cosine FROM {self._table} WHERE id = ANY(%(ids)s::uuid[])"
         )
-        with empty_if_missing():
-            async with self._transaction() as connection:
-                found = await connection.exec_driver_sql(statement, arguments)
-                return [
-                    Passage(
-                        row["id"],
-                        row["content"],
-                        relevance(row["cosine"]),
-                        row["metadata"],
-                        vector=np.asarray(msgspec.json.decode(row["vector"], type=list[float]), dtype=np.float32),
-                    )
-                    for row in found.mappings()
-                ]
+        async with empty_if_missing(), self._transaction() as connection:
+            found = await connection.exec_driver_sql(statement, arguments)
+            return [
+                Passage(
+                    row["id"],
+                    row["content"],
+                    relevance(row["cosine"]),
+                    row["metadata"],
+                    vector=np.asarray(msgspec.json.decode(row["vector"], type=list[float]), dtype=np.float32),
+                )
+                for row in found.mappings()
+            ]
         return []
 
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""
         condition = _Condition()
         clause = condition.of(filters.parse_deletion(where))
-        with empty_if_missing():
-            async with self._transaction() as connection:
-                statement = f"DELETE FROM {self._table} WHERE {clause}"  # noqa: S608 - a checked name
-                return (await connection.exec_driver_sql(statement, condition.arguments)).rowcount
+        async with empty_if_missing(), self._transaction() as connection:
+            statement = f"DELETE FROM {self._table} WHERE {clause}"  # noqa: S608 - a checked name
+            return (await connection.exec_driver_sql(statement, condition.arguments)).rowcount
         return 0
 
     async def delete_ids(self, ids: Sequence[str]) -> None:
         """Delete rows by their ids."""
-        with empty_if_missing():
-            async with self._transaction() as connection:
-                statement = f"DELETE FROM {self._table} WHERE id = ANY(%(ids)s::uuid[])"  # noqa: S608 - a checked name
-                await connection.exec_driver_sql(statement, {"ids": list(ids)})
+        async with empty_if_missing(), self._transaction() as connection:
+            statement = f"DELETE FROM {self._table} WHERE id = ANY(%(ids)s::uuid[])"  # noqa: S608 - a checked name
+            await connection.exec_driver_sql(statement, {"ids": list(ids)})
 
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
         condition = _Condition()
         clause = condition.of(filters.parse(where))
-        with empty_if_missing():
-            async with self._transaction() as connection:
-                statement = f"SELECT count(*) FROM {self._table} WHERE {clause}"  # noqa: S608 - a checked name
-                return int((await connection.exec_driver_sql(statement, condition.arguments)).scalar_one())
+        async with empty_if_missing(), self._transaction() as connection:
+            statement = f"SELECT count(*) FROM {self._table} WHERE {clause}"  # noqa: S608 - a checked name
+            return int((await connection.exec_driver_sql(statement, condition.arguments)).scalar_one())
         return 0
 
     async def drop(self) -> None:

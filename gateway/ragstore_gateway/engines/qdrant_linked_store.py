@@ -51,7 +51,7 @@ class LinkedQdrantStore(ReadOnlyCollection, QdrantStore):
 
     async def describe(self) -> CollectionInfo | None:
         """Describe the collection."""
-        with empty_if_missing():
+        async with empty_if_missing():
             async with self._connection() as connection:
                 stored = (await connection.client.get_collection(self._name)).config.params.vectors
             return CollectionInfo(stored.size if isinstance(stored, VectorParams) else None)
@@ -70,10 +70,9 @@ class LinkedQdrantStore(ReadOnlyCollection, QdrantStore):
             passages = (self._passage(point, query) for point in found.points)
             return [passage for passage in passages if language.matches(chosen, passage.metadata)]
 
-        with empty_if_missing():
-            async with self._connection() as connection:
-                client = connection.client
-                return await search_ranked(fetch, limit, min_relevance)
+        async with empty_if_missing(), self._connection() as connection:
+            client = connection.client
+            return await search_ranked(fetch, limit, min_relevance)
         return []
 
     async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
@@ -81,12 +80,11 @@ class LinkedQdrantStore(ReadOnlyCollection, QdrantStore):
         query = unit_vector(vector, self._dimension)
         if not ids:
             return []
-        with empty_if_missing():
-            async with self._connection() as connection:
-                # Ids of points are UUIDs or numbers.
-                points: list[ExtendedPointId] = [int(id) if id.isdecimal() else id for id in ids]
-                found = await connection.client.retrieve(self._name, points, with_vectors=True)
-                return [self._passage(record, query) for record in found]
+        async with empty_if_missing(), self._connection() as connection:
+            # Ids of points are UUIDs or numbers.
+            points: list[ExtendedPointId] = [int(id) if id.isdecimal() else id for id in ids]
+            found = await connection.client.retrieve(self._name, points, with_vectors=True)
+            return [self._passage(record, query) for record in found]
         return []
 
     def _passage(self, point: ScoredPoint | QdrantRecord, query: Vector) -> Passage:

@@ -196,10 +196,9 @@ class QdrantStore:
 
             return await search_ranked(fetch, limit, min_relevance, max_fetched)
 
-        with empty_if_missing():
-            async with self._connection() as connection:
-                client = connection.client
-                return await self._call(client, filter_, call)
+        async with empty_if_missing(), self._connection() as connection:
+            client = connection.client
+            return await self._call(client, filter_, call)
         return []
 
     async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
@@ -207,15 +206,14 @@ class QdrantStore:
         query = unit_vector(vector, self._dimension)
         if not ids:
             return []
-        with empty_if_missing():
-            async with self._connection() as connection:
-                found = await connection.client.retrieve(self._name, list(ids), with_vectors=True)
-                vectors = [np.asarray(cast(list[float], record.vector), dtype=np.float32) for record in found]
-                scores = [cosine_relevance(query, each) for each in vectors]
-                return [
-                    replace(_passage(record, score), vector=vector)
-                    for record, score, vector in zip(found, scores, vectors, strict=True)
-                ]
+        async with empty_if_missing(), self._connection() as connection:
+            found = await connection.client.retrieve(self._name, list(ids), with_vectors=True)
+            vectors = [np.asarray(cast(list[float], record.vector), dtype=np.float32) for record in found]
+            scores = [cosine_relevance(query, each) for each in vectors]
+            return [
+                replace(_passage(record, score), vector=vector)
+                for record, score, vector in zip(found, scores, vectors, strict=True)
+            ]
         return []
 
     async def delete(self, where: Where) -> int:
@@ -228,20 +226,18 @@ class QdrantStore:
                 self._require_completed(await client.delete(self._name, condition, wait=True))
             return found
 
-        with empty_if_missing():
-            async with self._connection() as connection:
-                client = connection.client
-                return await self._call(client, filter_, call)
+        async with empty_if_missing(), self._connection() as connection:
+            client = connection.client
+            return await self._call(client, filter_, call)
         return 0
 
     async def delete_ids(self, ids: Sequence[str]) -> None:
         """Delete points by their ids."""
         if not ids:
             return
-        with empty_if_missing():
-            async with self._connection() as connection:
-                points: list[ExtendedPointId] = list(ids)
-                self._require_completed(await connection.client.delete(self._name, points, wait=True))
+        async with empty_if_missing(), self._connection() as connection:
+            points: list[ExtendedPointId] = list(ids)
+            self._require_completed(await connection.client.delete(self._name, points, wait=True))
 
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
@@ -250,18 +246,16 @@ class QdrantStore:
         async def call(condition: QdrantFilter | None, _: int) -> int:
             return (await client.count(self._name, condition, exact=True)).count
 
-        with empty_if_missing():
-            async with self._connection() as connection:
-                client = connection.client
-                return await self._call(client, filter_, call)
+        async with empty_if_missing(), self._connection() as connection:
+            client = connection.client
+            return await self._call(client, filter_, call)
         return 0
 
     async def drop(self) -> None:
         """Remove the collection."""
-        with empty_if_missing():
-            async with self._connection() as connection:
-                connection.indexed.pop(self._name, None)
-                await connection.client.delete_collection(self._name)
+        async with empty_if_missing(), self._connection() as connection:
+            connection.indexed.pop(self._name, None)
+            await connection.client.delete_collection(self._name)
 
     async def _appears(self, client: AsyncQdrantClient) -> bool:
         for _ in range(CREATION_POLLS):

@@ -118,9 +118,8 @@ class RagstoreStore:
                 for match in found.results
             ]
 
-        with empty_if_missing():
-            async with self._calls() as client:
-                return await search_ranked(fetch, limit, min_relevance, MAX_PASSAGES)
+        async with empty_if_missing(), self._calls() as client:
+            return await search_ranked(fetch, limit, min_relevance, MAX_PASSAGES)
         return []
 
     async def compare(self, vector: Vector, ids: Sequence[str]) -> list[Passage]:
@@ -128,41 +127,36 @@ class RagstoreStore:
         query = unit_vector(vector, self._dimension)
         if not ids:
             return []
-        with empty_if_missing():
-            async with self._calls() as client:
-                found = await client.get_documents(self._name, list(ids), include_embeddings=True)
-                return compared(query, found)
+        async with empty_if_missing(), self._calls() as client:
+            found = await client.get_documents(self._name, list(ids), include_embeddings=True)
+            return compared(query, found)
         return []
 
     async def delete(self, where: Where) -> int:
         """Delete the records that a filter selects."""
         filters.parse_deletion(where)
-        with empty_if_missing():
-            async with self._calls() as client:
-                return (await client.delete_documents(self._name, where=where)).count
+        async with empty_if_missing(), self._calls() as client:
+            return (await client.delete_documents(self._name, where=where)).count
         return 0
 
     async def delete_ids(self, ids: Sequence[str]) -> None:
         """Delete records by their ids."""
         if not ids:
             return
-        with empty_if_missing():
-            async with self._calls() as client:
-                await client.delete_documents(self._name, ids=ids)
+        async with empty_if_missing(), self._calls() as client:
+            await client.delete_documents(self._name, ids=ids)
 
     async def count(self, where: Where | None = None) -> int:
         """Count the records that a filter selects."""
         language.parse(where)
-        with empty_if_missing():
-            async with self._calls() as client:
-                return await client.count(self._name, where)
+        async with empty_if_missing(), self._calls() as client:
+            return await client.count(self._name, where)
         return 0
 
     async def drop(self) -> None:
         """Remove the collection."""
-        with empty_if_missing():
-            async with self._calls() as client:
-                await client.delete_collection(self._name)
+        async with empty_if_missing(), self._calls() as client:
+            await client.delete_collection(self._name)
 
     @asynccontextmanager
     async def _calls(self) -> AsyncIterator[AsyncClient]:

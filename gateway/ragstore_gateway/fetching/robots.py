@@ -11,6 +11,7 @@ from typing import Final
 
 from protego import Protego
 
+from ragstore.kit.background import cancel_all
 from ragstore_gateway.fetching.errors import RobotsDisallowed
 from ragstore_gateway.fetching.fetched import Fetched
 
@@ -108,10 +109,7 @@ class RobotsCache:
 
     async def close(self) -> None:
         """End what is being read."""
-        tasks = list(self._reading.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(self._reading.values())
 
     async def _load(self, site: str) -> Robots:
         fetched = await self._read(site + "/robots.txt")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -18,6 +18,7 @@ from msgspec import Raw, Struct
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from ragstore.kit.background import in_background
 from ragstore.kit.byte_budget import FREE_BYTES, reserve
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.database.database import Database
@@ -108,15 +109,9 @@ class StoredResponses:
         self._written_bytes = 0
         self._has_written_much = asyncio.Event()
 
-    @asynccontextmanager
-    async def running(self, _: object = None) -> AsyncIterator[None]:
+    def running(self, _: object = None) -> AbstractAsyncContextManager[None]:
         """Purge old conversations in the background."""
-        task = asyncio.create_task(self._upkeep(), name="upkeep-responses")
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        return in_background(self._upkeep, name="upkeep-responses")
 
     def stores(self, body: bytes, wanted: bool | None) -> bool:
         """Whether the response to a request is stored.

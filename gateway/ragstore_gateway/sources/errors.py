@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ragstore.kit.errors import Conflict, NotFound, ServiceError
 
 
@@ -49,9 +47,5 @@ class SourceRunEnded(Conflict):
     """A run that has ended cannot be cancelled."""
 
 
-class TooManyPreviews(ServiceError):
+class TooManyPreviews(ServiceError, status=503, title="Too many previews", retry_after=10):
     """The maximum number of previews is in progress."""
-
-    status: ClassVar[int] = 503
-    title: ClassVar[str] = "Too many previews"
-    retry_after = 10

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from ragstore.kit.background import in_background
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.tenants.limits import LimitsByTenant
 from ragstore_gateway.tenants.shared_quota import REQUESTS, TOKENS, SharedQuota
@@ -32,15 +33,15 @@ class Tenants:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Share with other replicas how much was used. At the end, they get the rests of shares."""
-        task = asyncio.create_task(self._settle_forever(), name="settle-tenants") if self.limits else None
-        try:
+        if not self.limits:
             yield
+            return
+        try:
+            async with in_background(self._settle_forever, name="settle-tenants"):
+                yield
         finally:
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                for each in (self.requests, self.tokens):
-                    await each.give_back()
+            for each in (self.requests, self.tokens):
+                await each.give_back()
 
     async def _settle_forever(self) -> None:
         while True:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from ragstore.kit.errors import ServiceError
 
 
-class TenantLimitExceeded(ServiceError, abstract=True):
+class TenantLimitExceeded(ServiceError, abstract=True, status=403, title="Tenant limit exceeded"):
     """The tenant of a knowledge base has as much as its limit allows. Nothing was written.
 
     The status is 403, not 409 or 429: OpenAI's clients repeat a request after both, and it would fail again.
     """
-
-    status: ClassVar[int] = 403
-    title: ClassVar[str] = "Tenant limit exceeded"
 
 
 class TenantBasesExceeded(TenantLimitExceeded):
@@ -32,16 +29,13 @@ class TenantBytesExceeded(TenantLimitExceeded):
 TENANT_LIMITS: Final = (TenantBasesExceeded, TenantDocumentsExceeded, TenantBytesExceeded)
 
 
-class TenantRateExceeded(ServiceError, abstract=True):
+class TenantRateExceeded(ServiceError, abstract=True, status=429, title="Tenant rate exceeded"):
     """The tenant of a key has used what its limit allows for the current minute or day.
 
     Args:
         detail: one sentence for the caller.
         seconds: when the minute or the day ends.
     """
-
-    status: ClassVar[int] = 429
-    title: ClassVar[str] = "Tenant rate exceeded"
 
     def __init__(self, detail: str, seconds: int) -> None:
         super().__init__(detail)

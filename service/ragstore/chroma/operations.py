@@ -83,6 +83,17 @@ class _CollectionById(Operation[T_co], Generic[T_co], frozen=True, eq=False):
         return self.collection_id
 
 
+class _RecordsById(_CollectionById[T_co], Generic[T_co], frozen=True, eq=False):
+    """An operation on records with ids."""
+
+    ids: list[str]
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return len(self.ids)
+
+
 # -- Chroma and its collections ---------------------------------------------------------------
 
 
@@ -222,31 +233,18 @@ class AddRecords(_CollectionById[None], frozen=True, eq=False):
         return len(self.write_tokens)
 
 
-class GetWriteTokens(_CollectionById[dict[str, str | None]], frozen=True, eq=False):
+class GetWriteTokens(_RecordsById[dict[str, str | None]], frozen=True, eq=False):
     """Get which of some ids exist, with the token of the add that wrote them, if any."""
 
     name = "marks"
 
-    ids: list[str]
 
-    @property
-    def size(self) -> int:
-        """Number of ids."""
-        return len(self.ids)
-
-
-class UndoAdd(_CollectionById[None], frozen=True, eq=False):
+class UndoAdd(_RecordsById[None], frozen=True, eq=False):
     """Delete the records with these ids that the add with this token wrote."""
 
     name = "withdraw"
 
-    ids: list[str]
     write_token: str
-
-    @property
-    def size(self) -> int:
-        """Number of ids."""
-        return len(self.ids)
 
 
 class UpsertRecords(_CollectionById[None], frozen=True, eq=False):
@@ -267,7 +265,7 @@ class UpsertRecords(_CollectionById[None], frozen=True, eq=False):
         return len(self.records.ids)
 
 
-class UpdateMetadatas(_CollectionById[None], frozen=True, eq=False):
+class UpdateMetadatas(_RecordsById[None], frozen=True, eq=False):
     """Change the metadata of records in one transaction, and nothing else. Ids that do not exist are ignored.
 
     Attributes:
@@ -277,13 +275,7 @@ class UpdateMetadatas(_CollectionById[None], frozen=True, eq=False):
 
     name = "update"
 
-    ids: list[str]
     metadatas: list[UpsertMetadata]
-
-    @property
-    def size(self) -> int:
-        """Number of records."""
-        return len(self.ids)
 
 
 class GetRecords(_CollectionById[Records], frozen=True, eq=False):
@@ -321,17 +313,10 @@ class CountRecords(_CollectionById[int], frozen=True, eq=False):
     name = "count"
 
 
-class DeleteRecords(_CollectionById[None], frozen=True, eq=False):
+class DeleteRecords(_RecordsById[None], frozen=True, eq=False):
     """Delete records. Ids that do not exist are ignored."""
 
     name = "delete"
-
-    ids: list[str]
-
-    @property
-    def size(self) -> int:
-        """Number of ids."""
-        return len(self.ids)
 
 
 class QueryRecords(_CollectionById[list[QueryResult]], frozen=True, eq=False):

@@ -41,6 +41,7 @@ from ragstore.chroma.operations import (
 from ragstore.chroma.rebuild_names import COPY_PREFIX, NAME_KEY, REPLACED_PREFIX, copy_name, replaced_name
 from ragstore.chroma.steps import MAX_PAGE, ScanProgress, delete_lists_in_steps
 from ragstore.errors import ChromaFailed, CollectionNotFound, RebuildNotFound, RebuildRunning, RebuildUnsupported
+from ragstore.kit.background import cancel_all
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.weak_registry import WeakRegistry
 from ragstore.model.collections import Collection, HnswParameters
@@ -94,9 +95,7 @@ class Rebuilds:
 
     async def close(self) -> None:
         """Cancel what is in progress."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     async def start(self, name: str, hnsw: HnswParameters, sample: int) -> Rebuild:
         """Begin to rebuild an index.

@@ -39,10 +39,8 @@ class Combination(msgspec.Struct, Generic[C], frozen=True):
 Filter: TypeAlias = C | Combination[C]
 
 
-class InvalidFilter(InvalidRequest):
+class InvalidFilter(InvalidRequest, title="Invalid filter"):
     """A `where` or `where_document` that is not of the filter language."""
-
-    title = "Invalid filter"
 
 
 class FilterErrors:

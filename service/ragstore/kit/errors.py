@@ -31,8 +31,9 @@ class JsonPath(str):
 class ServiceError(Exception):
     """Base of every error that a caller sees as a problem document.
 
-    A subclass sets `status` and `title`. Its `code` is its name in snake case unless it sets one, and is part of the
-    service's contract: clients decide by it. A private subclass has its parent's.
+    The head of a subclass names its status, its title and its `retry_after`; it inherits the others. Its `code` is its
+    name in snake case unless it sets one, and is part of the service's contract: clients decide by it. A private
+    subclass has its parent's.
 
     Args:
         detail: one sentence or two for the caller; in parts where some of it are paths.
@@ -52,14 +53,28 @@ class ServiceError(Exception):
     """Why a dependency failed, for the operator: logged, and shown to those who administer the service. It may name
     hosts, ports and processes, so no other response has it. Never content."""
 
-    def __init_subclass__(cls, *, abstract: bool = False) -> None:
-        """Set the code.
+    def __init_subclass__(
+        cls,
+        *,
+        status: int | None = None,
+        title: str | None = None,
+        retry_after: int | None = None,
+        abstract: bool = False,
+    ) -> None:
+        """Set what the head of the class names.
 
         Args:
+            status: the HTTP status; the parent's when None.
+            title: the kind of problem, in a few words; the parent's when None.
+            retry_after: seconds after which a retry makes sense; the parent's when None.
             abstract: whether only subclasses of it are raised.
         """
         super().__init_subclass__()
         cls.abstract = abstract
+        given = {"status": status, "title": title, "retry_after": retry_after}
+        for name, value in given.items():
+            if value is not None:
+                setattr(cls, name, value)
         if "code" not in vars(cls) and not cls.__name__.startswith("_"):
             cls.code = _CAPITAL.sub("_", cls.__name__).lower()
 
@@ -124,11 +139,8 @@ def error_classes(*modules: str) -> Iterator[type[ServiceError]]:
     yield from below(ServiceError)
 
 
-class InvalidRequest(ServiceError):
+class InvalidRequest(ServiceError, status=400, title="Invalid request"):
     """The request is malformed, or means something that is not allowed. Nothing was written."""
-
-    status = 400
-    title = "Invalid request"
 
     @classmethod
     def at(cls, path: str, message: str) -> Self:
@@ -144,37 +156,25 @@ class InvalidRequest(ServiceError):
         return cls((message, ": ", JsonPath(path)), [FieldError(path, message)])
 
 
-class InvalidHttp(ServiceError):
+class InvalidHttp(ServiceError, status=400, title="Invalid request"):
     """The bytes of a connection are not a request."""
 
-    status = 400
-    title = "Invalid request"
 
-
-class HeadTimeout(ServiceError):
+class HeadTimeout(ServiceError, status=408, title="Request timed out"):
     """The request line and the headers did not arrive in time."""
 
-    status = 408
-    title = "Request timed out"
 
-
-class BodyTimeout(ServiceError):
+class BodyTimeout(ServiceError, status=408, title="Request timed out"):
     """The request's body did not arrive in time. Nothing was written."""
 
-    status = 408
-    title = "Request timed out"
 
-
-class Unauthorized(ServiceError):
+class Unauthorized(ServiceError, status=401, title="Unauthorized"):
     """The request has no key, or an unknown one.
 
     Args:
         detail: one sentence or two for the caller.
         realm: name of the service.
     """
-
-    status = 401
-    title = "Unauthorized"
 
     def __init__(self, detail: str | Sequence[str], realm: str = "") -> None:
         super().__init__(detail)
@@ -186,85 +186,52 @@ class Unauthorized(ServiceError):
         return {"WWW-Authenticate": f'Bearer realm="{self.realm}"'}
 
 
-class Forbidden(ServiceError):
+class Forbidden(ServiceError, status=403, title="Forbidden"):
     """The key may not do this. The error does not reveal what exists."""
 
-    status = 403
-    title = "Forbidden"
 
-
-class NotFound(ServiceError):
+class NotFound(ServiceError, status=404, title="Not found"):
     """The requested resource does not exist."""
 
-    status = 404
-    title = "Not found"
 
-
-class MethodNotAllowed(ServiceError):
+class MethodNotAllowed(ServiceError, status=405, title="Method Not Allowed"):
     """The path has no such method."""
 
-    status = 405
-    title = "Method Not Allowed"
 
-
-class Conflict(ServiceError):
+class Conflict(ServiceError, status=409, title="Conflict"):
     """The resource to create exists already. Nothing was written."""
 
-    status = 409
-    title = "Conflict"
 
-
-class BodyTooLarge(ServiceError):
+class BodyTooLarge(ServiceError, status=413, title="Request Entity Too Large"):
     """The request's body is larger than the service accepts."""
 
-    status = 413
-    title = "Request Entity Too Large"
 
-
-class UnsupportedMediaType(ServiceError):
+class UnsupportedMediaType(ServiceError, status=415, title="Unsupported media type"):
     """The body's media type is not supported."""
 
-    status = 415
-    title = "Unsupported media type"
 
-
-class RateLimited(ServiceError):
+class RateLimited(ServiceError, status=429, title="Too many requests", retry_after=1):
     """The key exceeds its rate.
 
     Args:
         seconds: when its next request is allowed.
     """
 
-    status = 429
-    title = "Too many requests"
-    retry_after = 1
-
     def __init__(self, seconds: int) -> None:
         super().__init__("Too many requests")
         self.retry_after = seconds
 
 
-class CallerGone(ServiceError):
+class CallerGone(ServiceError, status=499, title="Caller disconnected"):
     """The caller disconnected before its response began. Nobody reads this; the access log and the metrics show it."""
 
-    status = 499
-    title = "Caller disconnected"
 
-
-class Overloaded(ServiceError):
+class Overloaded(ServiceError, status=503, title="Service full", retry_after=1):
     """The service is at its limit of concurrent work."""
 
-    status = 503
-    title = "Service full"
-    retry_after = 1
 
-
-class Stopping(ServiceError):
+class Stopping(ServiceError, status=503, title="Service stopping", retry_after=1):
     """The service is shutting down. Another replica, or the next start, can serve the request."""
-
-    status = 503
-    title = "Service stopping"
-    retry_after = 1
 
 
 class StartFailed(Exception):

@@ -6,7 +6,7 @@ with the errors of its routes and with schemas that a type cannot express.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -39,13 +39,23 @@ ERRORS: Final = "errors"
 Errors of every route, of its role and of its body are not listed: they follow from the route.
 """
 
+KEYS_REQUIRED: Final = "keys_required"
+"""Key of the application's state: whether requests need a key."""
+
 ANY_ROUTE: Final = frozenset({400, 500})
 KEY_REQUIRED: Final = frozenset({401, 403, 429})
 WITH_BODY: Final = frozenset({408, 413, 415})
 
 
 class StructSchemas(OpenAPISchemaPlugin):
-    """Leaves the schemas of structs to msgspec."""
+    """Leaves the schemas of structs to msgspec, and records the structs.
+
+    Attributes:
+        structs: the structs of all routes, by name.
+    """
+
+    def __init__(self) -> None:
+        self.structs: dict[str, type[msgspec.Struct]] = {}
 
     def is_plugin_supported_field(self, field_definition: FieldDefinition) -> bool:
         """Whether a field is a struct."""
@@ -53,6 +63,8 @@ class StructSchemas(OpenAPISchemaPlugin):
 
     def to_openapi_schema(self, field_definition: FieldDefinition, schema_creator: SchemaCreator) -> Schema:
         """An empty component, to be replaced by msgspec's."""
+        kind = field_definition.annotation
+        self.structs[kind.__name__] = kind
         return schema_creator.create_component_schema(field_definition, required=[], property_fields={})
 
 
@@ -99,6 +111,45 @@ def routes_by_operation(app: Litestar) -> Iterator[tuple[str, HTTPRouteHandler]]
         for handler in route.route_handlers if isinstance(route, HTTPRoute) else ():
             if isinstance(handler.operation_id, str):
                 yield handler.operation_id, handler
+
+
+def complete_document(
+    app: Litestar, schemes: Iterable[str], complete: Callable[[str, JsonSchema, HTTPRouteHandler], None]
+) -> JsonSchema:
+    """The draft of an application's document, with its security and complete operations.
+
+    Args:
+        schemes: names of the ways to send a key.
+        complete: completes an operation, by its path and its route.
+    """
+    document: JsonSchema = msgspec.json.decode(msgspec.json.encode(without_noise(app.openapi_schema.to_schema())))
+    anonymous: list[JsonSchema] = [] if app.state.get(KEYS_REQUIRED, False) else [{}]
+    document["security"] = [*anonymous, *({name: []} for name in schemes)]
+    routes = dict(routes_by_operation(app))
+    document["paths"] = dict(sorted(document["paths"].items()))
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                complete(path, item[method], routes[item[method]["operationId"]])
+    return document
+
+
+def component_schemas(
+    app: Litestar,
+    structs: Iterable[type[msgspec.Struct]],
+    written: Mapping[str, JsonSchema],
+    schema_hook: Callable[[type], JsonSchema] | None = None,
+) -> JsonSchema:
+    """The schemas of all structs of an application's routes, by name.
+
+    Args:
+        structs: further structs.
+        written: schemas that a type cannot express, in place of the derived ones.
+        schema_hook: the schema of a type that msgspec does not know.
+    """
+    recorded = app.plugins.get(StructSchemas).structs.values()
+    _, derived = msgspec.json.schema_components([*structs, *recorded], schema_hook=schema_hook, ref_template=REF)
+    return dict(sorted({**{name: without_marks(schema) for name, schema in derived.items()}, **written}.items()))
 
 
 def is_public(route: HTTPRouteHandler) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
+
+from ragstore.kit.background import in_background
 
 
 @asynccontextmanager
@@ -23,13 +25,8 @@ async def attempted(
     with suppress(TimeoutError):
         async with asyncio.timeout(start_seconds):
             done = await attempt()
-    task = None if done else asyncio.create_task(_repeat(attempt, every), name=name)
-    try:
+    async with nullcontext() if done else in_background(lambda: _repeat(attempt, every), name=name):
         yield
-    finally:
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 async def _repeat(attempt: Callable[[], Awaitable[bool]], every: float) -> None:

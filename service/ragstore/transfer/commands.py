@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
+from ragstore.kit.command_line import one_line
 from ragstore.kit.extras import MissingExtra, require_extra
 from ragstore.settings import KEY_VARIABLE, SOURCE_KEY_VARIABLE, TARGET_KEY_VARIABLE, URL_VARIABLE
 
@@ -33,12 +34,10 @@ class _TransferCommand(click.Command):
 
     def invoke(self, context: click.Context) -> object:
         """Run the command."""
-        try:
+        with one_line(MissingExtra):
             require_extra(
                 "ragstore[transfer]", f"`ragstore {self.name}`", "ragstore_client", "httpx", "rich", "zstandard"
             )
-        except MissingExtra as error:
-            raise click.ClickException(str(error)) from None
         return super().invoke(context)
 
 

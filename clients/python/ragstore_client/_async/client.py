@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
-
-import httpx
-from msgspec import UNSET, UnsetType
+from typing import Self, Unpack
 
 from ragstore_client._async.collections import CollectionCalls
 from ragstore_client._async.documents import DocumentCalls
@@ -17,21 +12,11 @@ from ragstore_client._async.handle import AsyncCollectionHandle
 from ragstore_client._async.ingest_calls import IngestCalls
 from ragstore_client._async.queries import QueryCalls
 from ragstore_client._async.service import ServiceCalls
-from ragstore_client._async.transport import AsyncTransport
-from ragstore_client._call import Call
-from ragstore_client._endpoint import endpoint_of_client
-from ragstore_client._httpx import parse_timeout, ssl_context
-from ragstore_client._options import NO_OPTIONS, CallOptions
-from ragstore_client._retries import RetryPolicy
-
-if TYPE_CHECKING:
-    from ragstore_client._embedded import EmbeddedService
-    from ragstore_client._httpx import AsyncHttpClient
-
-T = TypeVar("T")
+from ragstore_client._async.service_client import AsyncServiceClient
+from ragstore_client._options import CallOptions
 
 
-class AsyncClient(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCalls):
+class AsyncClient(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCalls, AsyncServiceClient):
     """A typed client of one ragstore service, for asyncio. Tasks of one event loop may share it.
 
     Every call raises `ProblemError` (`NotFound`, `Conflict`, `Unavailable`, ...) when the service responds with an
@@ -52,27 +37,8 @@ class AsyncClient(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, Servi
         InvalidConfiguration: the URL, the key, the time limit or the retries are not valid.
     """
 
-    def __init__(
-        self,
-        base_url: str | None = None,
-        *,
-        api_key: str | UnsetType | None = UNSET,
-        timeout: float | httpx.Timeout | None = 30.0,
-        retries: RetryPolicy | int | None = None,
-        headers: Mapping[str, str] | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-        http: AsyncHttpClient | None = None,
-    ) -> None:
-        self._endpoint = endpoint_of_client(base_url, api_key)
-        self._owns_http = http is None
-        steps = parse_timeout(timeout).steps
-        own = http or httpx.AsyncClient(timeout=steps, transport=transport, verify=ssl_context())
-        # The interface of httpx2 is the same.
-        self._http = cast("httpx.AsyncClient", own)
-        self._transport = AsyncTransport(
-            self._http, self._endpoint, timeout=timeout, retries=retries, headers=headers, of_ragstore=True
-        )
-        self._service: EmbeddedService | None = None
+    _stop_service: Callable[[], None] | None = None
+    """Stops the service of a client of `embedded`."""
 
     @classmethod
     def embedded(cls, path: str | Path) -> Self:
@@ -95,17 +61,8 @@ class AsyncClient(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, Servi
 
         service = EmbeddedService(Path(path))
         client = cls(service.url, api_key=None)
-        client._service = service
+        client._stop_service = service.close
         return client
-
-    @property
-    def base_url(self) -> str:
-        """URL of the service, without user and password."""
-        return self._endpoint.url
-
-    def __repr__(self) -> str:
-        """The class and the URL."""
-        return f"{type(self).__name__}({self.base_url!r})"
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """A client with other options, for one call or some: `client.with_options(timeout=2).query(...)`.
@@ -116,10 +73,8 @@ class AsyncClient(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, Servi
         Returns:
             A client that shares the connections of this one, which need not be closed.
         """
-        client = copy.copy(self)
-        client._owns_http = False
-        client._service = None
-        client._transport = self._transport.with_options(options)
+        client = super().with_options(**options)
+        client._stop_service = None
         return client
 
     def collection(self, name: str) -> AsyncCollectionHandle:
@@ -132,28 +87,6 @@ class AsyncClient(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, Servi
 
     async def aclose(self) -> None:
         """Close the connections, unless `http` was given. The client cannot be used afterwards."""
-        if self._owns_http:
-            await self._http.aclose()
-        if self._service is not None:
-            self._service.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    async def _send(self, call: Call[T], options: CallOptions = NO_OPTIONS) -> T:
-        return await self._transport.send(call, options)
-
-    def _lasting(self, seconds: float, options: CallOptions) -> Self:
-        """This client with options, and with retries that last for some time."""
-        client = self.with_options(**options)
-        if "retries" in options:
-            return client
-        return client.with_options(retries=client._transport.retries.lasting(seconds))
+        await super().aclose()
+        if self._stop_service is not None:
+            self._stop_service()

@@ -8,7 +8,7 @@ from ragstore_client import _calls as calls
 from ragstore_client._async.base import CallSender
 from ragstore_client._async.ingestion import AsyncIngestion
 from ragstore_client._async.runtime import DocumentSource
-from ragstore_client._batches import BatchLimits, Mode
+from ragstore_client._batches import BatchLimits, IngestOptions, Mode
 from ragstore_client._models import Strings
 from ragstore_client._options import CallOptions
 from ragstore_client._report import IngestionInterrupted, IngestionReport
@@ -65,28 +65,14 @@ class IngestCalls(CallSender):
         )
 
     async def ingest_all(
-        self,
-        collection: str,
-        documents: DocumentSource,
-        *,
-        mode: Mode = "upsert",
-        concurrency: int = 4,
-        limits: BatchLimits | None = None,
-        retry_seconds: float = INGESTION_RETRY_SECONDS,
-        progress: bool = False,
-        **options: Unpack[CallOptions],
+        self, collection: str, documents: DocumentSource, **options: Unpack[IngestOptions]
     ) -> IngestionReport:
         """Store any number of documents, all of them, and count.
 
         Args:
             collection: name of the collection.
             documents: as for `ingest`.
-            mode: as for `ingest`.
-            concurrency: as for `ingest`.
-            limits: as for `ingest`.
-            retry_seconds: as for `ingest`.
-            progress: as for `ingest`.
-            **options: see `CallOptions`.
+            **options: as for `ingest`.
 
         Returns:
             The counts and the failures. `raise_for_failures()` raises if a document failed.
@@ -96,16 +82,7 @@ class IngestCalls(CallSender):
                 returns where the failures before such an error matter.
             IngestionInterrupted: Ctrl-C; it has the report.
         """
-        ingestion = self.ingest(
-            collection,
-            documents,
-            mode=mode,
-            concurrency=concurrency,
-            limits=limits,
-            retry_seconds=retry_seconds,
-            progress=progress,
-            **options,
-        )
+        ingestion = self.ingest(collection, documents, **options)
         try:
             async for _ in ingestion:
                 pass
@@ -125,12 +102,7 @@ class IngestCalls(CallSender):
         text: str = "text",
         embedding: str = "embedding",
         metadata: Strings | None = None,
-        mode: Mode = "upsert",
-        concurrency: int = 4,
-        limits: BatchLimits | None = None,
-        retry_seconds: float = INGESTION_RETRY_SECONDS,
-        progress: bool = False,
-        **options: Unpack[CallOptions],
+        **options: Unpack[IngestOptions],
     ) -> IngestionReport:
         """Store the rows of a table: of pandas, Polars, Arrow, DuckDB, or anything else with Arrow's C interface.
 
@@ -141,12 +113,7 @@ class IngestCalls(CallSender):
             text: name of the column with the texts.
             embedding: name of the column with the vectors.
             metadata: names of the columns with metadata; all others when None. A missing value is left out.
-            mode: as for `ingest`.
-            concurrency: as for `ingest`.
-            limits: as for `ingest`.
-            retry_seconds: as for `ingest`.
-            progress: as for `ingest`.
-            **options: see `CallOptions`.
+            **options: as for `ingest`.
 
         Returns:
             The counts and the failures, as `ingest_all`.
@@ -157,13 +124,4 @@ class IngestCalls(CallSender):
         from ragstore_client._frames import frame_documents
 
         rows = frame_documents(frame, id=id, text=text, embedding=embedding, metadata=metadata)
-        return await self.ingest_all(
-            collection,
-            rows,
-            mode=mode,
-            concurrency=concurrency,
-            limits=limits,
-            retry_seconds=retry_seconds,
-            progress=progress,
-            **options,
-        )
+        return await self.ingest_all(collection, rows, **options)

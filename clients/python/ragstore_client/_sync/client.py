@@ -3,36 +3,21 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
+from typing import Self, Unpack
 
-import httpx
-from msgspec import UNSET, UnsetType
-
-from ragstore_client._call import Call
-from ragstore_client._endpoint import endpoint_of_client
-from ragstore_client._httpx import parse_timeout, ssl_context
-from ragstore_client._options import NO_OPTIONS, CallOptions
-from ragstore_client._retries import RetryPolicy
+from ragstore_client._options import CallOptions
 from ragstore_client._sync.collections import CollectionCalls
 from ragstore_client._sync.documents import DocumentCalls
 from ragstore_client._sync.handle import CollectionHandle
 from ragstore_client._sync.ingest_calls import IngestCalls
 from ragstore_client._sync.queries import QueryCalls
 from ragstore_client._sync.service import ServiceCalls
-from ragstore_client._sync.transport import Transport
-
-if TYPE_CHECKING:
-    from ragstore_client._embedded import EmbeddedService
-    from ragstore_client._httpx import HttpClient
-
-T = TypeVar("T")
+from ragstore_client._sync.service_client import ServiceClient
 
 
-class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCalls):
+class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCalls, ServiceClient):
     """A typed client of one ragstore service. Threads may share it.
 
     Every call raises `ProblemError` (`NotFound`, `Conflict`, `Unavailable`, ...) when the service responds with an
@@ -55,27 +40,8 @@ class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCal
         InvalidConfiguration: the URL, the key, the time limit or the retries are not valid.
     """
 
-    def __init__(
-        self,
-        base_url: str | None = None,
-        *,
-        api_key: str | UnsetType | None = UNSET,
-        timeout: float | httpx.Timeout | None = 30.0,
-        retries: RetryPolicy | int | None = None,
-        headers: Mapping[str, str] | None = None,
-        transport: httpx.BaseTransport | None = None,
-        http: HttpClient | None = None,
-    ) -> None:
-        self._endpoint = endpoint_of_client(base_url, api_key)
-        self._owns_http = http is None
-        steps = parse_timeout(timeout).steps
-        own = http or httpx.Client(timeout=steps, transport=transport, verify=ssl_context())
-        # The interface of httpx2 is the same.
-        self._http = cast("httpx.Client", own)
-        self._transport = Transport(
-            self._http, self._endpoint, timeout=timeout, retries=retries, headers=headers, of_ragstore=True
-        )
-        self._service: EmbeddedService | None = None
+    _stop_service: Callable[[], None] | None = None
+    """Stops the service of a client of `embedded`."""
 
     @classmethod
     def embedded(cls, path: str | Path) -> Self:
@@ -98,17 +64,8 @@ class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCal
 
         service = EmbeddedService(Path(path))
         client = cls(service.url, api_key=None)
-        client._service = service
+        client._stop_service = service.close
         return client
-
-    @property
-    def base_url(self) -> str:
-        """URL of the service, without user and password."""
-        return self._endpoint.url
-
-    def __repr__(self) -> str:
-        """The class and the URL."""
-        return f"{type(self).__name__}({self.base_url!r})"
 
     def with_options(self, **options: Unpack[CallOptions]) -> Self:
         """A client with other options, for one call or some: `client.with_options(timeout=2).query(...)`.
@@ -119,10 +76,8 @@ class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCal
         Returns:
             A client that shares the connections of this one, which need not be closed.
         """
-        client = copy.copy(self)
-        client._owns_http = False
-        client._service = None
-        client._transport = self._transport.with_options(options)
+        client = super().with_options(**options)
+        client._stop_service = None
         return client
 
     def collection(self, name: str) -> CollectionHandle:
@@ -135,28 +90,6 @@ class Client(CollectionCalls, DocumentCalls, IngestCalls, QueryCalls, ServiceCal
 
     def close(self) -> None:
         """Close the connections, unless `http` was given. The client cannot be used afterwards."""
-        if self._owns_http:
-            self._http.close()
-        if self._service is not None:
-            self._service.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _send(self, call: Call[T], options: CallOptions = NO_OPTIONS) -> T:
-        return self._transport.send(call, options)
-
-    def _lasting(self, seconds: float, options: CallOptions) -> Self:
-        """This client with options, and with retries that last for some time."""
-        client = self.with_options(**options)
-        if "retries" in options:
-            return client
-        return client.with_options(retries=client._transport.retries.lasting(seconds))
+        super().close()
+        if self._stop_service is not None:
+            self._stop_service()

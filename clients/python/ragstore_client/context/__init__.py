@@ -20,8 +20,9 @@ Each step is a function that can be used alone:
 Modules are loaded on first use, so that one step does not load the others.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ragstore_client._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ragstore_client.context._archive_source import ArchiveSource
@@ -61,98 +62,6 @@ if TYPE_CHECKING:
     from ragstore_client.context._threshold import SIMILARITY_THRESHOLD, above_threshold, skips_context
     from ragstore_client.context._tokens import TokenCounter, estimate_tokens, tiktoken_counter, tokenizers_counter
     from ragstore_client.rag._strategy import choose_query
-
-_LAZY = {
-    "ragstore_client.context._archive_source": ("ArchiveSource",),
-    "ragstore_client.context._builder": ("AsyncContextBuilder",),
-    "ragstore_client.context._sync_builder": ("ContextBuilder",),
-    "ragstore_client.context._cache": ("ContextCache",),
-    "ragstore_client.context._citation_report": (
-        "CitationReport",
-        "HasPassages",
-        "check_citations",
-        "report_of",
-        "without_invented",
-    ),
-    "ragstore_client.context._citation_stream": (
-        "Citation",
-        "CitationStream",
-        "Segment",
-    ),
-    "ragstore_client.context._citations": (
-        "Names",
-        "citation_of",
-        "source_of",
-    ),
-    "ragstore_client.context._client_source": ("ClientSource",),
-    "ragstore_client.context._context": (
-        "ChatContext",
-        "Reason",
-        "Timings",
-    ),
-    "ragstore_client.context._deduplicate": ("deduplicate",),
-    "ragstore_client.context._formats": (
-        "STYLES",
-        "Archives",
-        "Headings",
-        "Numbered",
-        "Sections",
-        "Style",
-    ),
-    "ragstore_client.context._messages": ("Message",),
-    "ragstore_client.context._order": (
-        "by_similarity",
-        "maximal_marginal_relevance",
-    ),
-    "ragstore_client.context._passages": (
-        "ContextPassage",
-        "MetadataValue",
-        "Passage",
-        "Vector",
-        "to_relevance",
-        "to_similarity",
-    ),
-    "ragstore_client.context._query": ("TopicTracker",),
-    "ragstore_client.context._rerank": (
-        "CohereReranker",
-        "RerankFunction",
-        "Reranker",
-        "TeiReranker",
-    ),
-    "ragstore_client.context._retrieve": (
-        "Retrieval",
-        "StepFailure",
-        "retrieve",
-        "retrieve_sync",
-    ),
-    "ragstore_client.context._scopes": (
-        "Scope",
-        "session_scopes",
-    ),
-    "ragstore_client.context._select": (
-        "Budget",
-        "select",
-    ),
-    "ragstore_client.context._settings": ("ContextSettings",),
-    "ragstore_client.context._sources": (
-        "PartialSearch",
-        "PassageSource",
-        "ScopedSource",
-    ),
-    "ragstore_client.context._threshold": (
-        "SIMILARITY_THRESHOLD",
-        "above_threshold",
-        "skips_context",
-    ),
-    "ragstore_client.context._tokens": (
-        "TokenCounter",
-        "estimate_tokens",
-        "tiktoken_counter",
-        "tokenizers_counter",
-    ),
-    "ragstore_client.rag._strategy": ("choose_query",),
-}
-_MODULES = {name: module for module, names in _LAZY.items() for name in names}
 
 __all__ = [
     "SIMILARITY_THRESHOLD",
@@ -219,14 +128,36 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name
-
-    def __getattr__(name):
-        """Load a name on first use."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
-        return value
-
-    def __dir__():
-        """All public names, loaded or not."""
-        return sorted(__all__)
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "ragstore_client.context._archive_source": "ArchiveSource",
+            "ragstore_client.context._builder": "AsyncContextBuilder",
+            "ragstore_client.context._sync_builder": "ContextBuilder",
+            "ragstore_client.context._cache": "ContextCache",
+            "ragstore_client.context._citation_report": (
+                "CitationReport HasPassages check_citations report_of without_invented"
+            ),
+            "ragstore_client.context._citation_stream": "Citation CitationStream Segment",
+            "ragstore_client.context._citations": "Names citation_of source_of",
+            "ragstore_client.context._client_source": "ClientSource",
+            "ragstore_client.context._context": "ChatContext Reason Timings",
+            "ragstore_client.context._deduplicate": "deduplicate",
+            "ragstore_client.context._formats": "STYLES Archives Headings Numbered Sections Style",
+            "ragstore_client.context._messages": "Message",
+            "ragstore_client.context._order": "by_similarity maximal_marginal_relevance",
+            "ragstore_client.context._passages": (
+                "ContextPassage MetadataValue Passage Vector to_relevance to_similarity"
+            ),
+            "ragstore_client.context._query": "TopicTracker",
+            "ragstore_client.context._rerank": "CohereReranker RerankFunction Reranker TeiReranker",
+            "ragstore_client.context._retrieve": "Retrieval StepFailure retrieve retrieve_sync",
+            "ragstore_client.context._scopes": "Scope session_scopes",
+            "ragstore_client.context._select": "Budget select",
+            "ragstore_client.context._settings": "ContextSettings",
+            "ragstore_client.context._sources": "PartialSearch PassageSource ScopedSource",
+            "ragstore_client.context._threshold": "SIMILARITY_THRESHOLD above_threshold skips_context",
+            "ragstore_client.context._tokens": "TokenCounter estimate_tokens tiktoken_counter tokenizers_counter",
+            "ragstore_client.rag._strategy": "choose_query",
+        },
+    )

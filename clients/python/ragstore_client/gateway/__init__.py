@@ -9,8 +9,9 @@
 Modules are loaded on first use.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ragstore_client._lazy import lazy_names
 
 if TYPE_CHECKING:
     from ragstore_client.gateway._async.client import AsyncGatewayClient
@@ -84,80 +85,6 @@ if TYPE_CHECKING:
     from ragstore_client.gateway._sync.client import GatewayClient
     from ragstore_client.gateway._sync.configurations import Configurations
 
-_LAZY = {
-    "ragstore_client.gateway._async.client": ("AsyncGatewayClient",),
-    "ragstore_client.gateway._async.configurations": ("AsyncConfigurations",),
-    "ragstore_client.gateway._calls": ("BaseLike",),
-    "ragstore_client.gateway._configurations": (
-        "Assistant",
-        "ConfigurationVersion",
-        "Descriptor",
-        "HttpCall",
-        "KnowledgeBase",
-        "KnowledgeBaseReference",
-        "RagDefaults",
-        "Rerank",
-        "Source",
-        "SourceSettings",
-        "Stored",
-        "Task",
-        "TaskParameters",
-        "UploadSource",
-        "VersionList",
-        "WebSource",
-        "WorkflowBase",
-    ),
-    "ragstore_client.gateway._contents": (
-        "MEDIA_TYPES",
-        "Content",
-        "FileDocument",
-        "NewContent",
-        "PageDocument",
-        "TextDocument",
-        "folder_documents",
-    ),
-    "ragstore_client.gateway._models": (
-        "Access",
-        "AccessLimits",
-        "DocumentEntry",
-        "DocumentList",
-        "DocumentText",
-        "GatewayRights",
-        "IngestionProgress",
-        "IngestionStatus",
-        "KeyAccess",
-        "KnowledgeBaseHit",
-        "TextHeading",
-        "TextPage",
-    ),
-    "ragstore_client.gateway._questions": (
-        "AcceptedQuestionRun",
-        "CutoffFigures",
-        "ExpectedPassage",
-        "QuestionOutcome",
-        "QuestionRun",
-        "QuestionSet",
-        "RunFigures",
-        "SetQuestion",
-    ),
-    "ragstore_client.gateway._reports": (
-        "DocumentFailed",
-        "DocumentProgress",
-        "DocumentsReport",
-        "IngestedDocument",
-    ),
-    "ragstore_client.gateway._sources": (
-        "AcceptedRun",
-        "AuditEntry",
-        "SourceFile",
-        "SourceRun",
-        "StoredFeedback",
-    ),
-    "ragstore_client.gateway._sync.client": ("GatewayClient",),
-    "ragstore_client.gateway._sync.configurations": ("Configurations",),
-}
-_MODULES = {name: module for module, names in _LAZY.items() for name in names}
-
 __all__ = [
     "MEDIA_TYPES",
     "AcceptedQuestionRun",
@@ -221,14 +148,31 @@ __all__ = [
 
 
 if not TYPE_CHECKING:  # with it, a type checker would accept any name
-
-    def __getattr__(name):
-        """Load a name on first use."""
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_MODULES[name]), name)
-        return value
-
-    def __dir__():
-        """All public names, loaded or not."""
-        return sorted(__all__)
+    __getattr__, __dir__ = lazy_names(
+        __name__,
+        {
+            "ragstore_client.gateway._async.client": "AsyncGatewayClient",
+            "ragstore_client.gateway._async.configurations": "AsyncConfigurations",
+            "ragstore_client.gateway._calls": "BaseLike",
+            "ragstore_client.gateway._configurations": (
+                "Assistant ConfigurationVersion Descriptor HttpCall KnowledgeBase KnowledgeBaseReference RagDefaults "
+                "Rerank Source SourceSettings Stored Task TaskParameters UploadSource VersionList WebSource "
+                "WorkflowBase"
+            ),
+            "ragstore_client.gateway._contents": (
+                "MEDIA_TYPES Content FileDocument NewContent PageDocument TextDocument folder_documents"
+            ),
+            "ragstore_client.gateway._models": (
+                "Access AccessLimits DocumentEntry DocumentList DocumentText GatewayRights IngestionProgress "
+                "IngestionStatus KeyAccess KnowledgeBaseHit TextHeading TextPage"
+            ),
+            "ragstore_client.gateway._questions": (
+                "AcceptedQuestionRun CutoffFigures ExpectedPassage QuestionOutcome QuestionRun QuestionSet "
+                "RunFigures SetQuestion"
+            ),
+            "ragstore_client.gateway._reports": "DocumentFailed DocumentProgress DocumentsReport IngestedDocument",
+            "ragstore_client.gateway._sources": "AcceptedRun AuditEntry SourceFile SourceRun StoredFeedback",
+            "ragstore_client.gateway._sync.client": "GatewayClient",
+            "ragstore_client.gateway._sync.configurations": "Configurations",
+        },
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from ragstore_client._exceptions import RagstoreError
+from ragstore_client._options import CallOptions
 
 _SHOWN = 3
 
@@ -54,6 +57,15 @@ class DocumentProgress(msgspec.Struct, frozen=True, kw_only=True):
     share: float = 0.0
     ended: bool = False
     waiting_for: str = ""
+
+
+class DocumentIngestOptions(CallOptions, total=False):
+    """The options of `ingest`, which describes them."""
+
+    concurrency: int
+    progress: Callable[[DocumentProgress], None] | None
+    retry_seconds: float
+    busy_seconds: float
 
 
 class DocumentFailed(RagstoreError):

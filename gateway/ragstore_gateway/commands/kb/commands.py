@@ -25,7 +25,7 @@ from ragstore_gateway.commands.kb.json_values import (
 from ragstore_gateway.commands.kb.moves import in_engine, until_reindexed
 from ragstore_gateway.commands.kb.sources import source
 from ragstore_gateway.commands.kb.transfer import export_base, import_base, readable
-from ragstore_gateway.commands.running import find_base, run, url_option
+from ragstore_gateway.commands.running import find_base, on_gateway, run, url_option
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.settings import KEY_VARIABLE
 
@@ -46,34 +46,26 @@ Exit code 1 if something failed, 2 for wrong usage.
 @kb.command("list")
 @click.option("--filter", "part", default="", help="Part of a name or of a description.")
 @json_option
-@url_option
-def list_bases(part: str, as_json: bool, url: str) -> None:
+@on_gateway
+async def list_bases(gateway: AsyncGatewayClient, part: str, as_json: bool) -> None:
     """List the knowledge bases, newest first."""
-
-    async def work(gateway: AsyncGatewayClient) -> None:
-        async for found in gateway.bases.iter(part):
-            print_descriptor(found, found.name, as_json=as_json)
-
-    run(url, work)
+    async for found in gateway.bases.iter(part):
+        print_descriptor(found, found.name, as_json=as_json)
 
 
 @kb.command()
 @click.argument("name")
 @click.option("--version", type=click.IntRange(1), default=None, help="A version; the current one by default.")
 @click.option("--documents", "with_documents", is_flag=True, help="Print the documents, one a line.")
-@url_option
-def show(name: str, version: int | None, with_documents: bool, url: str) -> None:
+@on_gateway
+async def show(gateway: AsyncGatewayClient, name: str, version: int | None, with_documents: bool) -> None:
     """Print the configuration of a knowledge base as JSON, or its documents."""
-
-    async def work(gateway: AsyncGatewayClient) -> None:
-        base = await find_base(gateway, name, version)
-        if not with_documents:
-            click.echo(msgspec.json.format(msgspec.json.encode(base.fields)).decode())
-            return
-        async for document in gateway.iter_documents(base):
-            click.echo(f"{document.name}\t{document.status}\t{document.chunks} chunks")
-
-    run(url, work)
+    base = await find_base(gateway, name, version)
+    if not with_documents:
+        click.echo(msgspec.json.format(msgspec.json.encode(base.fields)).decode())
+        return
+    async for document in gateway.iter_documents(base):
+        click.echo(f"{document.name}\t{document.status}\t{document.chunks} chunks")
 
 
 @kb.command()
@@ -81,8 +73,10 @@ def show(name: str, version: int | None, with_documents: bool, url: str) -> None
 @click.option("--config", type=click.File("rb"), help="A JSON file with the configuration; - for standard input.")
 @set_option
 @json_option
-@url_option
-def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json: bool, url: str) -> None:
+@on_gateway
+async def create(
+    gateway: AsyncGatewayClient, name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json: bool
+) -> None:
     """Create a knowledge base."""
     configuration = configuration_of(config.read() if config else b"{}")
     configuration |= fields_of(fields, KnowledgeBase)
@@ -90,69 +84,53 @@ def create(name: str, config: IO[bytes] | None, fields: tuple[str, ...], as_json
         configuration["name"] = name
     if not configuration.get("name"):
         raise click.UsageError("give a NAME, or a configuration that has one")
-
-    async def work(gateway: AsyncGatewayClient) -> None:
-        base = await gateway.bases.create(configuration)
-        if as_json:
-            print_json({"id": base.id, "name": base.fields["name"], "version": base.version})
-        else:
-            click.echo(f"{base.fields['name']}: created as {base.id}")
-
-    run(url, work)
+    base = await gateway.bases.create(configuration)
+    if as_json:
+        print_json({"id": base.id, "name": base.fields["name"], "version": base.version})
+    else:
+        click.echo(f"{base.fields['name']}: created as {base.id}")
 
 
 @kb.command()
 @click.argument("name")
 @click.option("--config", type=click.File("rb"), help="A JSON file with the fields; - for standard input.")
 @set_option
-@url_option
-def change(name: str, config: IO[bytes] | None, fields: tuple[str, ...], url: str) -> None:
+@on_gateway
+async def change(gateway: AsyncGatewayClient, name: str, config: IO[bytes] | None, fields: tuple[str, ...]) -> None:
     """Write a new version of a knowledge base. Fields that are not given stay."""
     changes = configuration_of(config.read() if config else b"{}") | fields_of(fields, KnowledgeBase)
     if not changes:
         raise click.UsageError("give --set FIELD=VALUE, or --config FILE")
-
-    async def work(gateway: AsyncGatewayClient) -> None:
-        base = await gateway.bases.update(await find_base(gateway, name), changes)
-        click.echo(f"{base.fields['name']}: version {base.version}")
-
-    run(url, work)
+    base = await gateway.bases.update(await find_base(gateway, name), changes)
+    click.echo(f"{base.fields['name']}: version {base.version}")
 
 
 @kb.command()
 @click.argument("name")
 @click.argument("engine")
-@url_option
-def move(name: str, engine: str, url: str) -> None:
+@on_gateway
+async def move(gateway: AsyncGatewayClient, name: str, engine: str) -> None:
     """Move a knowledge base to an ENGINE that the settings of the gateway name, and wait for the end.
 
     Chunks are copied, and not embedded again. Searches use the old engine until all are in the new one. An interruption
     does not end the move, and the same command waits for it.
     """
-
-    async def work(gateway: AsyncGatewayClient) -> None:
-        base = await find_base(gateway, name)
-        if base.fields.get("engine") != engine:
-            base = await gateway.bases.update(base, in_engine(engine))
-        await until_reindexed(gateway, base, lambda left: click.echo(f"{left} documents left", err=True))
-        click.echo(f"{base.fields['name']}: in {engine}, version {base.version}")
-
-    run(url, work)
+    base = await find_base(gateway, name)
+    if base.fields.get("engine") != engine:
+        base = await gateway.bases.update(base, in_engine(engine))
+    await until_reindexed(gateway, base, lambda left: click.echo(f"{left} documents left", err=True))
+    click.echo(f"{base.fields['name']}: in {engine}, version {base.version}")
 
 
 @kb.command()
 @click.argument("name")
 @click.option("--permanent", is_flag=True, help="Remove all versions and all documents.")
-@url_option
-def delete(name: str, permanent: bool, url: str) -> None:
+@on_gateway
+async def delete(gateway: AsyncGatewayClient, name: str, permanent: bool) -> None:
     """Mark a knowledge base as deleted, so that nothing finds it, or remove it."""
-
-    async def work(gateway: AsyncGatewayClient) -> None:
-        base = await find_base(gateway, name)
-        await gateway.bases.delete(base, permanent=permanent)
-        click.echo(f"{base.fields['name']}: {'removed' if permanent else 'deleted'}")
-
-    run(url, work)
+    base = await find_base(gateway, name)
+    await gateway.bases.delete(base, permanent=permanent)
+    click.echo(f"{base.fields['name']}: {'removed' if permanent else 'deleted'}")
 
 
 kb.add_command(source)
@@ -178,51 +156,43 @@ def ingest(name: str, sources: tuple[str, ...], **options: Unpack[IngestionOptio
 @click.option("--min-score", type=click.FloatRange(0, 1), default=None, help="The base's own by default.")
 @click.option("--where", default="", metavar="JSON", help="Filter by the metadata of chunks.")
 @json_option
-@url_option
-def query(
+@on_gateway
+async def query(
+    gateway: AsyncGatewayClient,
     name: str,
     question: str,
     max_results: int | None,
     min_score: float | None,
     where: str,
     as_json: bool,
-    url: str,
 ) -> None:
     """Print the passages nearest to a QUESTION, with their scores."""
     filter_ = configuration_of(where) if where else None
-
-    async def work(gateway: AsyncGatewayClient) -> None:
-        base = await find_base(gateway, name)
-        passages = await gateway.search(base, question, max_results=max_results, min_score=min_score, where=filter_)
-        for number, passage in enumerate(passages, 1):
-            if as_json:
-                print_json(msgspec.to_builtins(passage))
-            else:
-                click.echo(f"[{number}] {passage.score:.3f} {passage.source}\n{passage.text}\n")
-        if not passages and not as_json:
-            click.echo("No passage was found.", err=True)
-
-    run(url, work)
+    base = await find_base(gateway, name)
+    passages = await gateway.search(base, question, max_results=max_results, min_score=min_score, where=filter_)
+    for number, passage in enumerate(passages, 1):
+        if as_json:
+            print_json(msgspec.to_builtins(passage))
+        else:
+            click.echo(f"[{number}] {passage.score:.3f} {passage.source}\n{passage.text}\n")
+    if not passages and not as_json:
+        click.echo("No passage was found.", err=True)
 
 
 @kb.command("export")
 @click.argument("name")
 @click.argument("file", metavar="FILE|-")
-@url_option
-def export_(name: str, file: str, url: str) -> None:
+@on_gateway
+async def export_(gateway: AsyncGatewayClient, name: str, file: str) -> None:
     """Write the configuration and the documents' texts of a knowledge base to FILE.
 
     The file has JSON lines. Documents that are not searchable have no text, and are named on standard error.
     """
-
-    async def work(gateway: AsyncGatewayClient) -> int:
-        exported, left_out = await export_base(gateway, await find_base(gateway, name), file)
-        for document in left_out:
-            click.echo(f"{document}: not exported: it is not searchable", err=True)
-        click.echo(f"{exported} documents exported", err=file == STDIN)
-        return len(left_out)
-
-    _end(run(url, work))
+    exported, left_out = await export_base(gateway, await find_base(gateway, name), file)
+    for document in left_out:
+        click.echo(f"{document}: not exported: it is not searchable", err=True)
+    click.echo(f"{exported} documents exported", err=file == STDIN)
+    _end(len(left_out))
 
 
 @kb.command("import")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -12,6 +12,7 @@ from ragstore_gateway.embeddings.embedder import Kind
 from ragstore_gateway.embeddings.providers.provider import (
     Dimensions,
     Embedding,
+    KeyedProvider,
     Parameters,
     ProviderDeclaration,
     ProviderRequest,
@@ -52,7 +53,7 @@ class _Response(Struct):
 _decoder = msgspec.json.Decoder(_Response)
 
 
-class CohereProvider:
+class CohereProvider(KeyedProvider):
     """`cohere`.
 
     Args:
@@ -63,20 +64,12 @@ class CohereProvider:
     max_bytes = 1_000_000
 
     def __init__(self, parameters: CohereParameters, secrets: SecretReferences) -> None:
-        self.model = parameters.model
-        self.dimensions = parameters.dimensions
-        self._url = joined(parameters.base_url, "/embed")
-        self._key = parameters.api_key
-        self._secrets = secrets
+        super().__init__(parameters, secrets, joined(parameters.base_url, "/embed"))
 
     def request(self, texts: Sequence[str], kind: Kind) -> ProviderRequest:
         """The request for a batch of texts. A text that is too long is an error, not truncated."""
         body = _Body(self.model, list(texts), INPUT_TYPES[kind], ["float"], "NONE", self.dimensions or UNSET)
-        return ProviderRequest(self._url, msgspec.json.encode(body))
-
-    async def authorization(self, request: ProviderRequest) -> Mapping[str, str]:
-        """The key as a bearer token."""
-        return {"Authorization": "Bearer " + await self._secrets.header(self._key)}
+        return self._request(body)
 
     def decode(self, content: bytes) -> Sequence[Embedding]:
         """The vectors of a response."""

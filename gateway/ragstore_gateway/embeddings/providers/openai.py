@@ -6,7 +6,7 @@ learn.microsoft.com/azure/ai-services/openai/reference#embeddings, docs.mistral.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -19,6 +19,7 @@ from ragstore_gateway.embeddings.providers.provider import (
     Dimensions,
     Embedding,
     GarbledResponse,
+    KeyedProvider,
     Parameters,
     Prefix,
     ProviderDeclaration,
@@ -91,77 +92,63 @@ def decode_items(content: bytes) -> list[Embedding]:
     return [item.embedding for item in data]
 
 
-class OpenAIProvider:
+class _OpenAIFormat(KeyedProvider):
+    """A provider with OpenAI's format of responses."""
+
+    max_texts = 2048
+    max_bytes = MAX_TOKENS_BYTES
+
+    def decode(self, content: bytes) -> Sequence[Embedding]:
+        """The vectors of a response."""
+        return decode_items(content)
+
+
+class OpenAIProvider(_OpenAIFormat):
     """`openai`.
 
     Args:
         secrets: resolves the key.
     """
 
-    max_texts = 2048
-    max_bytes = MAX_TOKENS_BYTES
-
     def __init__(self, parameters: OpenAIParameters, secrets: SecretReferences) -> None:
-        self.model = parameters.model
-        self.dimensions = parameters.dimensions
-        self._url = joined(parameters.base_url, "/embeddings")
-        self._key = parameters.api_key
-        self._secrets = secrets
+        super().__init__(parameters, secrets, joined(parameters.base_url, "/embeddings"))
         self._prefixes = prefixes_of(parameters.model, parameters.query_prefix, parameters.document_prefix)
 
     def request(self, texts: Sequence[str], kind: Kind) -> ProviderRequest:
         """The request for a batch of texts."""
         body = _Body(self._prefixes.applied(list(texts), kind), self.model, "base64", self.dimensions or UNSET)
-        return ProviderRequest(self._url, msgspec.json.encode(body))
-
-    async def authorization(self, request: ProviderRequest) -> Mapping[str, str]:
-        """The key as a bearer token."""
-        return {"Authorization": "Bearer " + await self._secrets.header(self._key)}
-
-    def decode(self, content: bytes) -> Sequence[Embedding]:
-        """The vectors of a response."""
-        return decode_items(content)
+        return self._request(body)
 
 
 OPENAI: Final = ProviderDeclaration("openai", OpenAIParameters, OpenAIProvider)
 
 
-class AzureProvider:
+class AzureProvider(_OpenAIFormat):
     """`azure-openai`.
 
     Args:
         secrets: resolves the key.
     """
 
-    max_texts = 2048
-    max_bytes = MAX_TOKENS_BYTES
+    key_header = "api-key"
+    key_prefix = ""
 
     def __init__(self, parameters: AzureParameters, secrets: SecretReferences) -> None:
-        self.model = parameters.model
-        self.dimensions = parameters.dimensions
         path = f"/openai/deployments/{segment(parameters.deployment_name)}/embeddings"
-        self._url = joined(parameters.endpoint, f"{path}?api-version={parameters.api_version}")
-        self._key = parameters.api_key
-        self._secrets = secrets
+        super().__init__(
+            parameters, secrets, joined(parameters.endpoint, f"{path}?api-version={parameters.api_version}")
+        )
 
     def request(self, texts: Sequence[str], kind: Kind) -> ProviderRequest:
         """The request for a batch of texts."""
         body = _Body(list(texts), encoding_format="base64", dimensions=self.dimensions or UNSET)
-        return ProviderRequest(self._url, msgspec.json.encode(body))
-
-    async def authorization(self, request: ProviderRequest) -> Mapping[str, str]:
-        """The key in Azure's own header."""
-        return {"api-key": await self._secrets.header(self._key)}
-
-    def decode(self, content: bytes) -> Sequence[Embedding]:
-        """The vectors of a response."""
-        return decode_items(content)
+        return self._request(body)
 
 
 AZURE: Final = ProviderDeclaration("azure-openai", AzureParameters, AzureProvider)
 
 
-class MistralProvider:
+class MistralProvider(_OpenAIFormat):
     """`mistral`.
 
     Args:
@@ -173,24 +160,12 @@ class MistralProvider:
     max_bytes = 48_000
 
     def __init__(self, parameters: MistralParameters, secrets: SecretReferences) -> None:
-        self.model = parameters.model
-        self.dimensions = parameters.dimensions
-        self._url = joined(parameters.base_url, "/embeddings")
-        self._key = parameters.api_key
-        self._secrets = secrets
+        super().__init__(parameters, secrets, joined(parameters.base_url, "/embeddings"))
 
     def request(self, texts: Sequence[str], kind: Kind) -> ProviderRequest:
         """The request for a batch of texts."""
         body = _Body(list(texts), self.model, output_dimension=self.dimensions or UNSET)
-        return ProviderRequest(self._url, msgspec.json.encode(body))
-
-    async def authorization(self, request: ProviderRequest) -> Mapping[str, str]:
-        """The key as a bearer token."""
-        return {"Authorization": "Bearer " + await self._secrets.header(self._key)}
-
-    def decode(self, content: bytes) -> Sequence[Embedding]:
-        """The vectors of a response."""
-        return decode_items(content)
+        return self._request(body)
 
 
 MISTRAL: Final = ProviderDeclaration("mistral", MistralParameters, MistralProvider)

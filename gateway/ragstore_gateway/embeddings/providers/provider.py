@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Annotated, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 
+import msgspec
 from msgspec import Meta, Struct
 
 from ragstore.kit.extras import require_extra
 from ragstore_gateway.embeddings.embedder import Kind
+from ragstore_gateway.secrets.parameters import SecretReference
 from ragstore_gateway.secrets.secret_references import SecretReferences
 
 Embedding: TypeAlias = list[float] | str
@@ -31,6 +33,22 @@ class Parameters(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 P = TypeVar("P", bound=Parameters)
+
+
+class KeyedParameters(Protocol):
+    """The parameters that all providers with a key have."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+
+    @property
+    def api_key(self) -> SecretReference | None:
+        """The reference to the key."""
+
+    @property
+    def dimensions(self) -> int | None:
+        """The dimension; None for the model's own."""
 
 
 class GarbledResponse(Exception):
@@ -85,6 +103,32 @@ class Provider(Protocol):
             GarbledResponse: the response has no vectors.
             msgspec.MsgspecError: it is not JSON, or has other fields.
         """
+
+
+class KeyedProvider:
+    """Base of a provider with a key.
+
+    Args:
+        secrets: resolves the key.
+        url: URL of its requests.
+    """
+
+    key_header: ClassVar[str] = "Authorization"
+    key_prefix: ClassVar[str] = "Bearer "
+
+    def __init__(self, parameters: KeyedParameters, secrets: SecretReferences, url: str) -> None:
+        self.model = parameters.model
+        self.dimensions = parameters.dimensions
+        self._url = url
+        self._key = parameters.api_key
+        self._secrets = secrets
+
+    def _request(self, body: Struct) -> ProviderRequest:
+        return ProviderRequest(self._url, msgspec.json.encode(body))
+
+    async def authorization(self, request: ProviderRequest) -> Mapping[str, str]:
+        """The header with the key, if there is one."""
+        return {} if self._key is None else {self.key_header: self.key_prefix + await self._secrets.header(self._key)}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ huggingface.github.io/text-embeddings-inference/#/Text%20Embeddings%20Inference/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -17,6 +17,7 @@ from ragstore_gateway.embeddings.prefixes import prefixes_of
 from ragstore_gateway.embeddings.providers.provider import (
     Dimensions,
     Embedding,
+    KeyedProvider,
     Parameters,
     Prefix,
     ProviderDeclaration,
@@ -91,7 +92,7 @@ _tei_decoder = msgspec.json.Decoder(list[list[float]])
 _ragproxy_decoder = msgspec.json.Decoder(_RagproxyResponse)
 
 
-class _SelfHosted:
+class _SelfHosted(KeyedProvider):
     """A server with an optional key.
 
     Args:
@@ -105,16 +106,8 @@ class _SelfHosted:
     def __init__(
         self, parameters: OllamaParameters | TeiParameters | RagproxyParameters, secrets: SecretReferences, path: str
     ) -> None:
-        self.model = parameters.model
-        self.dimensions = parameters.dimensions
-        self._url = joined(parameters.base_url, path)
-        self._key = parameters.api_key
-        self._secrets = secrets
+        super().__init__(parameters, secrets, joined(parameters.base_url, path))
         self._prefixes = prefixes_of(parameters.model, parameters.query_prefix, parameters.document_prefix)
-
-    async def authorization(self, request: ProviderRequest) -> Mapping[str, str]:
-        """The key as a bearer token, if there is one."""
-        return {} if self._key is None else {"Authorization": "Bearer " + await self._secrets.header(self._key)}
 
 
 class OllamaProvider(_SelfHosted):
@@ -132,7 +125,7 @@ class OllamaProvider(_SelfHosted):
     def request(self, texts: Sequence[str], kind: Kind) -> ProviderRequest:
         """The request for a batch of texts. A text that is too long is an error, not truncated."""
         body = _OllamaBody(self.model, self._prefixes.applied(list(texts), kind), False, self.dimensions or UNSET)
-        return ProviderRequest(self._url, msgspec.json.encode(body))
+        return self._request(body)
 
     def decode(self, content: bytes) -> Sequence[Embedding]:
         """The vectors of a response."""
@@ -155,7 +148,7 @@ class TeiProvider(_SelfHosted):
     def request(self, texts: Sequence[str], kind: Kind) -> ProviderRequest:
         """The request for a batch of texts. A text that is too long is an error, not truncated."""
         body = _TeiBody(self._prefixes.applied(list(texts), kind), False, False)
-        return ProviderRequest(self._url, msgspec.json.encode(body))
+        return self._request(body)
 
     def decode(self, content: bytes) -> Sequence[Embedding]:
         """The vectors of a response."""
@@ -178,7 +171,7 @@ class RagproxyProvider(_SelfHosted):
     def request(self, texts: Sequence[str], kind: Kind) -> ProviderRequest:
         """The request for a batch of texts."""
         body = _RagproxyBody(self._prefixes.applied(list(texts), kind), False)
-        return ProviderRequest(self._url, msgspec.json.encode(body))
+        return self._request(body)
 
     def decode(self, content: bytes) -> Sequence[Embedding]:
         """The vectors of a response."""

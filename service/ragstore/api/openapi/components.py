@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 import numpy as np
+from litestar import Litestar
 
-from ragstore.api import access, schemas
 from ragstore.errors import CODES
 from ragstore.filters.schemas import FILTER_SCHEMAS, KEY, LISTS, list_of
 from ragstore.kit import problems
 from ragstore.kit.errors import FieldError
-from ragstore.kit.health import Probe
-from ragstore.kit.openapi import REF, JsonSchema, problem_code, ref, without_marks
+from ragstore.kit.openapi import JsonSchema, component_schemas, problem_code, ref
 from ragstore.kit.schema_marks import PROBLEM_CODE
-from ragstore.model import documents, maps
 from ragstore.model.filters.where_document import MAX_TEXT
 from ragstore.model.filters.where_document import OPERATORS as TEXT_OPERATORS
 from ragstore.operations.stream import events
@@ -99,52 +96,16 @@ _IDS_OR_WHERE: Final[JsonSchema] = {
     ]
 }
 
-_STRUCTS: Final = (
-    problems.Problem,
-    FieldError,
-    schemas.NewCollection,
-    schemas.MetadataUpdate,
-    schemas.Collection,
-    schemas.CollectionCreated,
-    schemas.CollectionPage,
-    schemas.MetadataUpdated,
-    schemas.CollectionDeleted,
-    schemas.Rebuild,
-    schemas.MetadataValues,
-    schemas.NewDocuments,
-    documents.Document,
-    schemas.WriteResult,
-    schemas.DocumentUpdate,
-    schemas.DocumentUpdates,
-    schemas.DocumentsUpdated,
-    events.StreamStored,
-    events.StreamDone,
-    events.StreamFailed,
-    documents.DocumentPage,
-    schemas.DocumentFilter,
-    schemas.DeleteRequest,
-    schemas.DeleteResult,
-    schemas.DeleteAllResult,
-    schemas.QueryRequest,
-    schemas.MultiQueryRequest,
-    schemas.QueryResults,
-    schemas.MultiQueryResults,
-    schemas.MapRequest,
-    maps.CollectionMap,
-    schemas.ServiceInfo,
-    access.Access,
-    schemas.Health,
-    Probe,
-)
+_FURTHER: Final = (problems.Problem, FieldError, events.StreamStored, events.StreamDone, events.StreamFailed)
+"""Structs of the document that no route declares."""
 
 
-def component_schemas() -> dict[str, JsonSchema]:
+def schemas_of(app: Litestar) -> JsonSchema:
     """All schemas of the document, by name."""
-    _, derived = msgspec.json.schema_components(_STRUCTS, schema_hook=_array_schema, ref_template=REF)
-    derived["MultiQueryRequest"] |= _EXACTLY_ONE_TARGET
-    derived["DeleteRequest"] |= _IDS_OR_WHERE
-    resolved = {name: without_marks(schema) for name, schema in derived.items()}
-    return dict(sorted({**resolved, **WRITTEN_OUT}.items()))
+    schemas = component_schemas(app, _FURTHER, WRITTEN_OUT, _array_schema)
+    schemas["MultiQueryRequest"] |= _EXACTLY_ONE_TARGET
+    schemas["DeleteRequest"] |= _IDS_OR_WHERE
+    return schemas
 
 
 def _array_schema(kind: type) -> JsonSchema:

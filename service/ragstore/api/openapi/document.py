@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.config import OpenAPIConfig
 
 from ragstore import __version__
-from ragstore.api.openapi.components import component_schemas
+from ragstore.api.openapi.components import schemas_of
 from ragstore.api.openapi.examples import BODIES, PARAMETERS
 from ragstore.api.openapi.responses import PROBLEMS, responses
 from ragstore.api.openapi.streams import request_lines
@@ -20,18 +19,14 @@ from ragstore.kit.numbers import MAX_WHOLE
 from ragstore.kit.openapi import (
     METHODS,
     JsonSchema,
+    complete_document,
     is_public,
     openapi_config,
     problem_responses,
     public_security,
     ref,
-    routes_by_operation,
     security_schemes,
-    without_noise,
 )
-
-KEYS_REQUIRED: Final = "keys_required"
-"""Key of the application's state: whether requests need a key."""
 
 SECURITY_SCHEMES: Final = security_schemes("ragstore keys new")
 
@@ -63,39 +58,17 @@ def config() -> OpenAPIConfig:
 
 def document(app: Litestar) -> str:
     """The OpenAPI document as JSON text, the same for the same code."""
-    return json.dumps(complete(app, app.openapi_schema.to_schema()), indent=2, ensure_ascii=False) + "\n"
-
-
-def complete(app: Litestar, draft: dict[str, Any]) -> JsonSchema:
-    """Complete Litestar's document.
-
-    Args:
-        app: the application. Its routes define who may call an operation and which errors it returns.
-        draft: Litestar's document.
-
-    Returns:
-        The complete document.
-    """
-    completed: JsonSchema = msgspec.json.decode(msgspec.json.encode(without_noise(draft)))
-    anonymous: list[JsonSchema] = [] if app.state.get(KEYS_REQUIRED, False) else [{}]
-    completed["security"] = [*anonymous, *({name: []} for name in SECURITY_SCHEMES)]
+    completed = complete_document(app, SECURITY_SCHEMES, _complete_operation)
     completed["components"] = {
-        "schemas": component_schemas(),
+        "schemas": schemas_of(app),
         "responses": dict(problem_responses(PROBLEMS)),
         "securitySchemes": SECURITY_SCHEMES,
     }
-    routes = dict(routes_by_operation(app))
-    for _, path_item in sorted(completed["paths"].items()):
-        for method in METHODS:
-            if method in path_item:
-                operation = path_item[method]
-                _complete_operation(operation, routes[operation["operationId"]])
-    completed["paths"] = dict(sorted(completed["paths"].items()))
     _add_links(completed["paths"])
-    return completed
+    return json.dumps(completed, indent=2, ensure_ascii=False) + "\n"
 
 
-def _complete_operation(operation: JsonSchema, route: HTTPRouteHandler) -> None:
+def _complete_operation(_: str, operation: JsonSchema, route: HTTPRouteHandler) -> None:
     name = operation["operationId"]
     for parameter in operation.get("parameters", []):
         _complete_parameter(parameter)

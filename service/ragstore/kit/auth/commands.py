@@ -18,6 +18,7 @@ from ragstore.kit.auth.keys import (
     read_keys,
     remove_key,
 )
+from ragstore.kit.command_line import one_line
 
 
 def key_commands(
@@ -60,12 +61,10 @@ def key_commands(
 
         A running service accepts it within two seconds.
         """
-        try:
+        with one_line(KeysError):
             scopes = _further_scopes(others, fields, format_)
             plain, key = new_key(name, format_, **{field: value for field, value in fields.items() if value})
             append_key(path_or_setting(path), key, format_, scopes)
-        except KeysError as error:
-            raise click.ClickException(str(error)) from None
         click.echo(plain)
 
     new.params[2:2] = [
@@ -81,20 +80,16 @@ def key_commands(
 
         A running service rejects it within two seconds.
         """
-        try:
+        with one_line(KeysError):
             remove_key(path_or_setting(path), name, format_)
-        except KeysError as error:
-            raise click.ClickException(str(error)) from None
 
     @keys.command("list")
     @file_option
     def show(path: str) -> None:
         """List the keys of the file with name, role, day and scope; never the keys themselves, nor their hashes."""
-        try:
+        with one_line(KeysError):
             present = read_keys(path_or_setting(path), format_)
             further = [read_keys(path_or_setting(path), other) for other in others]
-        except KeysError as error:
-            raise click.ClickException(str(error)) from None
         titles = [_role_of(other).upper().replace("_", " ") for other in others]
         heads = [
             name.upper() if _parameter(each, name, format_) == name else f"{each.service} {name}".upper()

@@ -19,6 +19,7 @@ from litestar.types import HTTPReceiveMessage, HTTPResponseBodyEvent, HTTPRespon
 
 from ragstore.errors import BatchTooLarge
 from ragstore.kit import context
+from ragstore.kit.background import cancel_all
 from ragstore.kit.byte_budget import FREE_BYTES, hold, shrink
 from ragstore.kit.context import renew_deadline
 from ragstore.kit.decoding import NDJSON
@@ -143,7 +144,7 @@ class DocumentStream:
                 self._log_end("failed", failure.status)
                 await self._send_failure(failure)
         finally:
-            await self._cancel_tasks()
+            await cancel_all((self._receiving, self._writing))
 
     async def _ingest(self) -> ServiceError | None:
         """Store batch after batch.
@@ -334,13 +335,6 @@ class DocumentStream:
             self._receiving = None
             self._disconnected = message["type"] == "http.disconnect"
             self._body_complete = not message.get("more_body", False)
-
-    async def _cancel_tasks(self) -> None:
-        """Cancel the tasks that are left when the stream itself was cancelled."""
-        tasks = [task for task in (self._receiving, self._writing) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _log_end(self, end: str, status: int) -> None:
         """Log the end of the stream, and set the status of its audit entry."""

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack, cast
+from typing import TypeVar, Unpack
 
-import httpx
-from msgspec import UNSET, UnsetType
-
-from ragstore_client._async.transport import AsyncTransport
-from ragstore_client._call import Call
-from ragstore_client._endpoint import endpoint_of_client
-from ragstore_client._httpx import parse_timeout, ssl_context
-from ragstore_client._options import NO_OPTIONS, CallOptions
-from ragstore_client._retries import RetryPolicy
+from ragstore_client._async.service_client import AsyncServiceClient
+from ragstore_client._options import CallOptions
 from ragstore_client.gateway import _calls as calls
 from ragstore_client.gateway._async.configurations import AsyncConfigurations
 from ragstore_client.gateway._async.documents import DocumentCalls
@@ -26,15 +16,12 @@ from ragstore_client.gateway._configurations import Assistant, KnowledgeBase
 from ragstore_client.gateway._models import Access
 from ragstore_client.gateway._questions import QuestionSet
 
-if TYPE_CHECKING:
-    from ragstore_client._httpx import AsyncHttpClient
-
 T = TypeVar("T")
 
 DEFAULT_URL = "http://127.0.0.1:8090"
 
 
-class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls, QuestionRunCalls):
+class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls, QuestionRunCalls, AsyncServiceClient):
     """A typed client of a ragstore-gateway, for asyncio. Tasks of one event loop may share it.
 
     Every call raises the errors of `ragstore_client`: `ProblemError` (`NotFound`, `Conflict`, ...) with its stable
@@ -57,31 +44,8 @@ class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls, QuestionRunCal
         InvalidConfiguration: the URL, the key, the time limit or the retries are not valid.
     """
 
-    def __init__(
-        self,
-        base_url: str | None = None,
-        *,
-        api_key: str | UnsetType | None = UNSET,
-        timeout: float | httpx.Timeout | None = 30.0,
-        retries: RetryPolicy | int | None = None,
-        headers: Mapping[str, str] | None = None,
-        transport: httpx.AsyncBaseTransport | None = None,
-        http: AsyncHttpClient | None = None,
-    ) -> None:
-        self._endpoint = endpoint_of_client(base_url, api_key, prefix="RAGSTORE_GATEWAY_", default_url=DEFAULT_URL)
-        self._owns_http = http is None
-        steps = parse_timeout(timeout).steps
-        own = http or httpx.AsyncClient(timeout=steps, transport=transport, verify=ssl_context())
-        # The interface of httpx2 is the same.
-        self._http = cast("httpx.AsyncClient", own)
-        self._transport = AsyncTransport(
-            self._http, self._endpoint, timeout=timeout, retries=retries, headers=headers, of_ragstore=True
-        )
-
-    @property
-    def base_url(self) -> str:
-        """URL of the gateway, without user and password."""
-        return self._endpoint.url
+    _prefix = "RAGSTORE_GATEWAY_"
+    _default_url = DEFAULT_URL
 
     @property
     def bases(self) -> AsyncConfigurations[KnowledgeBase]:
@@ -97,24 +61,6 @@ class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls, QuestionRunCal
     def question_sets(self) -> AsyncConfigurations[QuestionSet]:
         """The question sets, each of which measures the searches of a base."""
         return AsyncConfigurations(self, calls.QUESTION_SETS)
-
-    def __repr__(self) -> str:
-        """The class and the URL."""
-        return f"{type(self).__name__}({self.base_url!r})"
-
-    def with_options(self, **options: Unpack[CallOptions]) -> Self:
-        """A client with other options, for one call or some: `client.with_options(timeout=2).search(...)`.
-
-        Args:
-            **options: see `CallOptions`; headers are added to this client's, every other option replaces this client's.
-
-        Returns:
-            A client that shares the connections of this one, which need not be closed.
-        """
-        client = copy.copy(self)
-        client._owns_http = False
-        client._transport = self._transport.with_options(options)
-        return client
 
     async def access(self, **options: Unpack[CallOptions]) -> Access:
         """Get the version of the gateway, its limits, and the rights of the client's key.
@@ -146,29 +92,3 @@ class AsyncGatewayClient(DocumentCalls, IngestCalls, SourceCalls, QuestionRunCal
         """
         repeats = method in ("GET", "PUT", "DELETE") if idempotent is None else idempotent
         return await self._send(calls.request(method, path, body, response, idempotent=repeats), options)
-
-    async def aclose(self) -> None:
-        """Close the connections, unless `http` was given. The client cannot be used afterwards."""
-        if self._owns_http:
-            await self._http.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()
-
-    async def _send(self, call: Call[T], options: CallOptions = NO_OPTIONS) -> T:
-        return await self._transport.send(call, options)
-
-    def _lasting(self, seconds: float, options: CallOptions) -> Self:
-        """This client with options, and with retries that last for some time."""
-        client = self.with_options(**options)
-        if "retries" in options:
-            return client
-        return client.with_options(retries=client._transport.retries.lasting(seconds))

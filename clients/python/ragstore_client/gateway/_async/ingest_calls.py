@@ -12,7 +12,7 @@ from ragstore_client._types import Metadata
 from ragstore_client.gateway._async.ingestion import AsyncDocumentIngestion
 from ragstore_client.gateway._calls import BaseLike, id_of
 from ragstore_client.gateway._contents import FileDocument, NewContent, PageDocument, TextDocument, folder_documents
-from ragstore_client.gateway._reports import DocumentProgress, DocumentsReport, IngestedDocument
+from ragstore_client.gateway._reports import DocumentIngestOptions, DocumentProgress, DocumentsReport, IngestedDocument
 
 RETRY_SECONDS = 60.0
 BUSY_SECONDS = 1800.0
@@ -62,40 +62,19 @@ class IngestCalls(CallSender):
         return ingestion.run(documents)
 
     async def ingest_all(
-        self,
-        base: BaseLike,
-        documents: Iterable[NewContent],
-        *,
-        concurrency: int = 4,
-        progress: Callable[[DocumentProgress], None] | None = None,
-        retry_seconds: float = RETRY_SECONDS,
-        busy_seconds: float = BUSY_SECONDS,
-        **options: Unpack[CallOptions],
+        self, base: BaseLike, documents: Iterable[NewContent], **options: Unpack[DocumentIngestOptions]
     ) -> DocumentsReport:
         """Ingest documents, all of them.
 
         Args:
             base: the knowledge base.
             documents: as for `ingest`.
-            concurrency: as for `ingest`.
-            progress: as for `ingest`.
-            retry_seconds: as for `ingest`.
-            busy_seconds: as for `ingest`.
-            **options: see `CallOptions`.
+            **options: as for `ingest`.
 
         Returns:
             The outcomes. `raise_for_failures()` raises if a document failed.
         """
-        outcomes = self.ingest(
-            base,
-            documents,
-            concurrency=concurrency,
-            progress=progress,
-            retry_seconds=retry_seconds,
-            busy_seconds=busy_seconds,
-            **options,
-        )
-        return DocumentsReport([outcome async for outcome in outcomes])
+        return DocumentsReport([outcome async for outcome in self.ingest(base, documents, **options)])
 
     async def ingest_folder(
         self,
