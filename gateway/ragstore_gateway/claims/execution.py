@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, Generic
 
 import structlog
 
+from ragstore.kit.background import cancel_all
 from ragstore_gateway.claims.runs import CANCELLED, INTERRUPTED, STOPPED, Run, RunLost, Runs, RunState
 from ragstore_gateway.database.repetition import repeated
 from ragstore_gateway.errors import DatabaseUnavailable
@@ -167,7 +168,4 @@ class Executions(Generic[Run]):
 
     async def stop(self) -> None:
         """Interrupt all runs of this process."""
-        tasks = [task for _, task in self._running.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all([task for _, task in self._running.values()])

@@ -19,8 +19,8 @@ GRACE_SECONDS: Final = 2
 """How long a process outlives the time limit of a request if the gateway does not kill it."""
 
 NICENESS: Final = 5
-"""Added to the niceness of the gateway: on busy cores, its event loop and Chroma's process get three times the processor
-time of this process, so that searches wait less for documents."""
+"""Added to the niceness of the gateway. On busy cores, its event loop and Chroma's process get three times the time of
+this process, so that searches wait less for documents."""
 
 
 def own_streams() -> tuple[BinaryIO, BinaryIO]:
