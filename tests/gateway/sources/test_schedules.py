@@ -140,12 +140,16 @@ async def test_replicas_run_a_source_once_and_again_if_the_one_that_runs_it_is_k
     ):
         clients = [httpx.AsyncClient(base_url=each.url, timeout=30) for each in both]
         base = await SourceBase.follow(clients[0], server, source_of(site, cron=YEARLY))
-        for _ in range(5):
+        for turn in range(5):
+            # No run ends before all requests have a response.
+            server.held = f"The text of turn {turn}"
+            site.article("/page", "Page", f"{server.held} is long enough to be extracted as the text of the page.")
             requests = [clients[number % 2].post(base.at("run")) for number in range(6)]
             responses = await asyncio.gather(*requests)
             assert sorted(each.status_code for each in responses) == [202, *[409] * 5]
             won = next(each for each in responses if each.status_code == 202).json()["runId"]
             assert {each.headers["Location"] for each in responses} == {base.at(f"runs/{won}")}
+            server.held = "\0"
             ended = await base.run_ended(won)
             assert ended["status"] == "completed", ended
 
