@@ -80,15 +80,19 @@ def revision_of(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
-def reflected(connection: Connection, table: str) -> sa.Table:
-    return sa.Table(table, sa.MetaData(), autoload_with=connection)
+def insert(connection: Connection, rows: dict[str, list[dict[str, Any]]], metadata: sa.MetaData | None = None) -> None:
+    """Write rows to tables.
 
-
-def insert(connection: Connection, rows: dict[str, list[dict[str, Any]]]) -> None:
+    Args:
+        metadata: the tables; they are reflected when None, which takes longer than anything else here.
+    """
+    if metadata is None:
+        metadata = sa.MetaData()
+        metadata.reflect(connection, only=list(rows))
     for table, values in rows.items():
         sqlite = connection.dialect.name == "sqlite"
         stored = [{key: _naive(each) if sqlite else each for key, each in row.items()} for row in values]
-        connection.execute(reflected(connection, table).insert(), stored)
+        connection.execute(metadata.tables[table].insert(), stored)
 
 
 def _naive(value: object) -> object:
@@ -96,8 +100,8 @@ def _naive(value: object) -> object:
 
 
 def stored(connection: Connection, table: str) -> list[dict[str, Any]]:
-    rows = connection.execute(reflected(connection, table).select()).mappings()
-    return [{key: _naive(value) for key, value in row.items()} for row in rows]
+    """The rows of a table, as the driver returns them."""
+    return [dict(row) for row in connection.execute(sa.text(f'SELECT * FROM "{table}"')).mappings()]
 
 
 async def test_an_empty_database_is_migrated_to_the_newest_schema_when_it_starts(database_url: str) -> None:
@@ -142,7 +146,7 @@ def fill(connection: Connection) -> None:
     for table in metadata.sorted_tables:
         if not stored(connection, table.name):
             values = {column.name: VALUES[column.type.python_type] for column in table.columns}
-            insert(connection, {table.name: [values]})
+            insert(connection, {table.name: [values]}, metadata)
 
 
 def all_rows(connection: Connection) -> dict[str, list[dict[str, Any]]]:
