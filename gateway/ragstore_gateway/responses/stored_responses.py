@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,10 +17,12 @@ from msgspec import Raw, Struct
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from ragstore.kit.background import in_background
 from ragstore.kit.byte_budget import FREE_BYTES, reserve
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.purge import purge
+from ragstore_gateway.database.repetition import forever
 from ragstore_gateway.errors import DatabaseUnavailable, ResponseNotFound
 from ragstore_gateway.responses.tables import StoredResponseRow as Row
 
@@ -111,12 +112,9 @@ class StoredResponses:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Purge old conversations in the background."""
-        task = asyncio.create_task(self._upkeep(), name="upkeep-responses")
-        try:
+        upkeep = forever(self._upkeep, UPKEEP_SECONDS, "responses not purged", self._has_written_much)
+        async with in_background(upkeep):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     def stores(self, body: bytes, wanted: bool | None) -> bool:
         """Whether the response to a request is stored.
@@ -269,16 +267,9 @@ class StoredResponses:
         return turns, rows[id].thread
 
     async def _upkeep(self) -> None:
-        while True:
-            self._written_bytes = 0
-            self._has_written_much.clear()
-            try:
-                if purged := await self.purge():
-                    _log.info("responses purged", count=purged)
-            except Exception as error:  # noqa: BLE001  # without this loop, nothing would be purged
-                _log.warning("responses not purged", error=type(error).__name__)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._has_written_much.wait(), UPKEEP_SECONDS)
+        self._written_bytes = 0
+        if purged := await self.purge():
+            _log.info("responses purged", count=purged)
 
 
 def _own(id: str | sa.ColumnElement[str], key: str) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:

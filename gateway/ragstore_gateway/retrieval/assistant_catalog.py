@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
+from ragstore.kit.background import in_background
 from ragstore_gateway.configurations.assistant import Assistant
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
@@ -63,12 +64,8 @@ class Assistants:
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Load all assistants, and again every minute. If the database is unavailable, the start does not fail."""
         loaded = await self._load()
-        task = asyncio.create_task(self._load_forever(loaded=loaded), name="load-assistants")
-        try:
+        async with in_background(self._load_forever(loaded=loaded)):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     async def upstream_models(self) -> Mapping[str, str]:
         """The upstream's model of each assistant, by its name; see `RagModels`."""
