@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import sqlalchemy as sa
 import structlog
@@ -16,8 +16,11 @@ from ragstore_gateway.claims.leases import Leases
 from ragstore_gateway.claims.tables import ClaimedRow, ExecutorRow
 from ragstore_gateway.database.database import Database
 
-NOBODY = ""
+NOBODY: Final = ""
 """The owner of a row that no process has claimed."""
+
+CLAIM_SECONDS: Final = 1.0
+"""How long transactions that claim rows are waited for, before rows are given back."""
 
 Row = TypeVar("Row", bound=ClaimedRow)
 
@@ -45,7 +48,8 @@ class Claims(ABC, Generic[Row]):
         self._leases = leases
         self._row = row
         self._states = states
-        self._claiming = asyncio.Lock()
+        self._in_flight: set[asyncio.Future[None]] = set()
+        """The transactions that claim rows."""
 
     @abstractmethod
     async def _give_back(self, session: AsyncSession, ids: Sequence[str], *, is_own: bool) -> None:
@@ -58,17 +62,22 @@ class Claims(ABC, Generic[Row]):
 
     @asynccontextmanager
     async def claiming(self) -> AsyncIterator[tuple[AsyncSession, list[str]]]:
-        """A transaction that claims rows, and the list to which it adds their ids.
+        """A transaction that claims rows, and the list to which it adds their ids. The process has a lease then.
 
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
         ids: list[str] = []
-        # Between the commit and the end of this block, the rows would seem to be left.
-        async with self._claiming:
+        end = asyncio.get_running_loop().create_future()
+        self._in_flight.add(end)
+        try:
+            await self._leases.hold()
             async with self._database.session() as session:
                 yield session, ids
             self.claimed.update(ids)
+        finally:
+            self._in_flight.remove(end)
+            end.set_result(None)
 
     async def give_back_left(self) -> int:
         """Give back everything that this process has claimed and does not work on.
@@ -82,8 +91,7 @@ class Claims(ABC, Generic[Row]):
         Raises:
             DatabaseUnavailable: the database cannot be used.
         """
-        async with self._claiming:
-            return await self._give_back_all(self._row.owner == self._leases.owner, is_own=True)
+        return await self._give_back_all(self._row.owner == self._leases.owner, is_own=True)
 
     async def hand_over(self) -> None:
         """Give back everything that this process has claimed, because it stops.
@@ -109,7 +117,14 @@ class Claims(ABC, Generic[Row]):
     async def _give_back_all(self, chosen: sa.ColumnElement[bool], *, is_own: bool) -> int:
         query = sa.select(self._row.id).where(self._row.state.in_(self._states), chosen)
         async with self._database.reading() as session:
-            found = [id for id in await session.scalars(query) if id not in self.claimed]
+            found = set(await session.scalars(query))
+        if is_own and self._in_flight:
+            # A transaction that was committed before the read may not have added its rows to the claimed ones.
+            _, late = await asyncio.wait(self._in_flight, timeout=CLAIM_SECONDS)
+            if late:
+                # The lease is to be renewed meanwhile. The rows are looked for again then.
+                return 0
+        found -= self.claimed
         if not found:
             return 0
         async with self._database.session() as session:

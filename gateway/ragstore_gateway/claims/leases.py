@@ -15,9 +15,11 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.background import in_background
 from ragstore_gateway.claims.tables import ExecutorRow
 from ragstore_gateway.database.clock import database_now
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.repetition import forever
 from ragstore_gateway.errors import DatabaseUnavailable
 
 MAX_HOST: Final = 200
@@ -58,8 +60,7 @@ class Leases:
         seconds: how long a lease lasts after it was renewed.
 
     Attributes:
-        taken: how often this process has taken a lease. With a further one, other processes may have taken over what it
-            owned before.
+        taken: how often this process has taken a lease.
     """
 
     def __init__(self, database: Database, owner: str, seconds: float) -> None:
@@ -69,6 +70,8 @@ class Leases:
         self._renewed = -float("inf")
         self.taken = 0
         self._renewing = asyncio.Lock()
+        self._was_lost = False
+        """Whether other processes may have taken over what this one had claimed, since it was interrupted last."""
         self._claims: list[tuple[Transferable, Callable[[], Awaitable[None]]]] = []
 
     def add(self, claims: Transferable, interrupt: Callable[[], Awaitable[None]] = _continue) -> None:
@@ -87,12 +90,10 @@ class Leases:
 
         Everything that works on claims is to be stopped before the end.
         """
-        task = asyncio.create_task(self._keep(), name="keep-lease")
         try:
-            yield
+            async with in_background(self._keep()):
+                yield
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
             await self._hand_over()
 
     @property
@@ -125,6 +126,7 @@ class Leases:
             is_new = (await session.execute(changed.returning(ExecutorRow.id))).first() is None
             if is_new:
                 session.add(ExecutorRow(id=self.owner, lease_until=until))
+        self._was_lost |= is_new and self.is_held
         self._renewed = before
         self.taken += is_new
         return is_new
@@ -171,26 +173,23 @@ class Leases:
         self._renewed = -float("inf")
 
     async def _keep(self) -> None:
-        # A process may have ended before this one has a lease.
-        taken = self.taken + (not self.is_held)
-        while True:
-            await asyncio.sleep(self.seconds / 3)
-            try:
-                if self.is_held:
-                    await self.renew()
-                    if self.taken > taken:
-                        # Other processes may have taken over what this one had claimed.
-                        taken = self.taken
-                        await self._interrupt()
-                    for claims, _ in self._claims:
-                        await claims.give_back_left()
-                await self.end_expired()
+        await asyncio.sleep(self.seconds / 3)
+        await forever(self._sweep, self.seconds / 3, "lease not renewed")
+
+    async def _sweep(self) -> None:
+        try:
+            if self.is_held:
+                await self.renew()
+                if self._was_lost:
+                    self._was_lost = False
+                    await self._interrupt()
                 for claims, _ in self._claims:
-                    await claims.take_over()
-            except DatabaseUnavailable as error:
-                _log.warning("lease not renewed", error=error.cause)
-            except Exception as error:  # noqa: BLE001  # without this loop, the process would lose all of its claims
-                _log.error("lease not renewed", error=type(error).__name__)
+                    await claims.give_back_left()
+            # A process may have ended before this one has a lease.
+            await self.end_expired()
+            for claims, _ in self._claims:
+                await claims.take_over()
+        finally:
             if self.is_held and not self.is_valid:
                 await self._interrupt()
 

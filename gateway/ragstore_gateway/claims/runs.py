@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 from uuid import uuid4
@@ -73,13 +72,6 @@ class Runs(Claims[Run]):
     @abstractmethod
     def _has_ended(self, run_id: str) -> ServiceError:
         """The error that a run cannot be cancelled."""
-
-    @asynccontextmanager
-    async def claiming(self) -> AsyncIterator[tuple[AsyncSession, list[str]]]:
-        """A transaction that claims runs, which this process has a lease for; see `Claims.claiming`."""
-        await self._leases.hold()
-        async with super().claiming() as claim:
-            yield claim
 
     async def begin(self, session: AsyncSession, *subject: str, **values: Any) -> Run:
         """Begin a run, which belongs to this process, and remove the oldest runs from the history.

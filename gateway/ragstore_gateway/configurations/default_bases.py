@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 import structlog
 from sqlalchemy.exc import IntegrityError
 
-from ragstore.kit.repeated_attempts import attempted
+from ragstore.kit.background import attempted
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.errors import DatabaseUnavailable, NameTaken
@@ -58,7 +58,7 @@ class DefaultBases:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Create the bases. If the database is unavailable, the start does not fail; they are created later."""
-        async with attempted(self._create_all, every=RETRY_SECONDS, name="create-default-bases"):
+        async with attempted(self._create_all, every=RETRY_SECONDS):
             yield
 
     async def _create_all(self) -> bool:

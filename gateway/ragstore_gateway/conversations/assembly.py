@@ -18,6 +18,7 @@ from ragstore_gateway.conversations.recorder import Recorder
 from ragstore_gateway.conversations.repository import ConversationRepository
 from ragstore_gateway.conversations.step import Step
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.repetition import forever
 from ragstore_gateway.errors import TooManyVerifications, VerificationTimeout
 from ragstore_gateway.settings import Settings
 
@@ -53,7 +54,8 @@ class Conversations:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Write steps, and purge old contexts, in the background."""
-        async with self._recorder.running(), in_background(self._upkeep, name="upkeep-conversations"):
+        upkeep = forever(self._upkeep, UPKEEP_SECONDS, "conversations not purged")
+        async with self._recorder.running(), in_background(upkeep):
             yield
 
     async def record(self, step: Step) -> None:
@@ -87,16 +89,11 @@ class Conversations:
                 ) from None
 
     async def _upkeep(self) -> None:
-        while True:
-            try:
-                purged = await self.repository.purge()
-                metrics.PURGED_CONTEXTS.inc(purged)
-                if purged:
-                    _log.info("contexts purged", count=purged)
-                await self._log_head()
-            except Exception as error:  # noqa: BLE001  # without this loop, no context would be purged
-                _log.warning("conversations not purged", error=type(error).__name__)
-            await asyncio.sleep(UPKEEP_SECONDS)
+        purged = await self.repository.purge()
+        metrics.PURGED_CONTEXTS.inc(purged)
+        if purged:
+            _log.info("contexts purged", count=purged)
+        await self._log_head()
 
     async def _log_head(self) -> None:
         """Log the head of the ledger, if it has changed.

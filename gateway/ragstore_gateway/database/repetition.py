@@ -1,12 +1,15 @@
-"""Repeats work until the database can be used again."""
+"""Repeats work: until the database can be used again, and forever in the background."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Final, TypeVar
+
+import structlog
 
 from ragstore_gateway.errors import DatabaseUnavailable
 
@@ -14,6 +17,8 @@ FIRST_SECONDS: Final = 0.5
 MAX_SECONDS: Final = 30.0
 
 T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
 
 
 def backoff(attempt: int, retry_after: float | None = None) -> float:
@@ -55,3 +60,27 @@ async def repeated(
                 raise
             waits(error)
         await asyncio.sleep(seconds)
+
+
+async def forever(
+    work: Callable[[], Awaitable[object]], seconds: float, failed: str, woken: asyncio.Event | None = None
+) -> None:
+    """Do work again and again. Whatever fails is logged, and the next repetition follows.
+
+    Args:
+        seconds: the time between two repetitions.
+        failed: the event of the log.
+        woken: ends the wait for the next repetition.
+    """
+    woken = woken or asyncio.Event()
+    while True:
+        woken.clear()
+        try:
+            await work()
+        except DatabaseUnavailable as error:
+            _log.warning(failed, error=error.cause)
+        except Exception as error:  # noqa: BLE001  # without the repetitions, the work would never be done again
+            _log.error(failed, error=type(error).__name__)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await woken.wait()

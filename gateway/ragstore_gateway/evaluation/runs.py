@@ -55,9 +55,9 @@ class QuestionRuns(Runs[QuestionRunRow], ConfigurationListener[QuestionSet]):
             Overloaded: this process executes the maximum number of runs.
             QuestionSetRunning: another run of the set has not ended.
         """
+        if len(self.claimed) + len(self._in_flight) >= MAX_RUNS:
+            raise Overloaded(f"{MAX_RUNS} runs of question sets are in progress")
         async with self.claiming() as (session, claimed):
-            if len(self.claimed) >= MAX_RUNS:
-                raise Overloaded(f"{MAX_RUNS} runs of question sets are in progress")
             own = sa.select(ConfigurationRow.deleted).where(ConfigurationRow.id == set_id)
             if await session.scalar(own.with_for_update(key_share=True)) is not False:
                 raise ConfigurationNotFound(f"There is no question set {set_id}")

@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from ragstore.kit.background import in_background
 from ragstore.kit.tracing.spans import span
 from ragstore_gateway.claims.leases import Leases
 from ragstore_gateway.errors import DatabaseUnavailable
@@ -80,12 +81,10 @@ class Jobs:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run jobs in the background. At the end, they are interrupted."""
-        task = asyncio.create_task(self._run_forever())
         try:
-            yield
+            async with in_background(self._run_forever()):
+                yield
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
             await self._interrupt()
 
     async def _run_forever(self) -> None:
@@ -110,12 +109,9 @@ class Jobs:
         lanes = await self._queue.lanes()
         if not lanes:
             return
-        if not self._leases.is_valid:
-            if self._leases.is_held:
-                # The keeper of the lease decides what happens to the jobs before.
-                return
-            await self._leases.hold()
-            _log.info("ingestion begins", executor=self._leases.owner, concurrency=self._concurrency)
+        if self._leases.is_held and not self._leases.is_valid:
+            # The jobs before are interrupted first.
+            return
         while lanes and len(self._running) < self._concurrency:
             jobs = Counter(claimed[0].row.base_id for claimed in self._running.values())
             lanes = [lane for lane in lanes if self._may_start(lane, jobs[lane.base_id])]

@@ -9,7 +9,7 @@ from typing import Final
 import sqlalchemy as sa
 import structlog
 
-from ragstore.kit.repeated_attempts import attempted
+from ragstore.kit.background import attempted
 from ragstore.settings import URL_VARIABLE
 from ragstore_client import NotFound, RagstoreError
 from ragstore_gateway.database.database import Database
@@ -49,7 +49,7 @@ class StoreCheck:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Check the store, and again in the background until it has responded and has the collections."""
-        async with attempted(self._is_right, every=RETRY_SECONDS, name="store-check", start_seconds=START_SECONDS):
+        async with attempted(self._is_right, every=RETRY_SECONDS, start_seconds=START_SECONDS):
             yield
 
     async def check(self) -> bool:

@@ -13,7 +13,9 @@ from typing import Final
 import sqlalchemy as sa
 import structlog
 
+from ragstore.kit.background import in_background
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.repetition import forever
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import metrics
 from ragstore_gateway.ingestion.collections import BUILDING
@@ -67,18 +69,15 @@ class Supervisor:
         self._removals = removals
         self._backfill = backfill
         self._retention = timedelta(days=retention_days)
+        self._swept = -float("inf")
         self._forgotten: tuple[datetime | None, str] | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run in the background."""
-        tasks = [asyncio.create_task(self._sweep_forever()), asyncio.create_task(self._measure_forever())]
-        try:
+        sweeps = forever(self._sweep, POLL_SECONDS, "ingestions not swept")
+        async with in_background(sweeps, self._measure_forever()):
             yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _measure_forever(self) -> None:
         """Measure the queue, also while removals take long. The sweeps log that the database is unavailable.
@@ -94,22 +93,13 @@ class Supervisor:
                     measured = version
             await asyncio.sleep(MEASURE_SECONDS)
 
-    async def _sweep_forever(self) -> None:
-        last = -SWEEP_SECONDS
-        seconds = min(SWEEP_SECONDS, self._retention.total_seconds())
-        while True:
-            try:
-                await self._removals.run()
-                await self._backfill.run()
-                if monotonic() >= last + seconds:
-                    last = monotonic()
-                    await self._continue_reindexing()
-                    await self._forget()
-            except DatabaseUnavailable as error:
-                _log.warning("ingestions not swept", error=error.cause)
-            except Exception as error:  # noqa: BLE001  # without this loop, nothing would be removed
-                _log.error("ingestions not swept", error=type(error).__name__)
-            await asyncio.sleep(POLL_SECONDS)
+    async def _sweep(self) -> None:
+        await self._removals.run()
+        await self._backfill.run()
+        if monotonic() >= self._swept + min(SWEEP_SECONDS, self._retention.total_seconds()):
+            self._swept = monotonic()
+            await self._continue_reindexing()
+            await self._forget()
 
     async def _measure(self) -> None:
         query = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,9 +11,10 @@ from typing import Final
 import msgspec
 import sqlalchemy as sa
 
+from ragstore.kit.background import in_background
 from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import DatabaseUnavailable
+from ragstore_gateway.database.repetition import forever
 from ragstore_gateway.ingestion.tenant_storage import TenantStorage
 from ragstore_gateway.tenants.metrics import LIMIT, USAGE
 from ragstore_gateway.tenants.shared_quota import REQUESTS, TOKENS
@@ -42,19 +41,9 @@ class TenantUsage:
     @asynccontextmanager
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Measure in the background."""
-        task = asyncio.create_task(self._measure_forever(), name="measure-tenants") if self._limits else None
-        try:
+        measuring = [forever(self.measure, MEASURE_SECONDS, "usage of tenants not measured")] if self._limits else []
+        async with in_background(*measuring):
             yield
-        finally:
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-
-    async def _measure_forever(self) -> None:
-        while True:
-            with contextlib.suppress(DatabaseUnavailable):
-                await self.measure()
-            await asyncio.sleep(MEASURE_SECONDS)
 
     async def measure(self) -> None:
         """Set the metrics.

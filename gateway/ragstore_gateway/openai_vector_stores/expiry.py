@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,9 +11,11 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.background import in_background
 from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.database import Database
-from ragstore_gateway.errors import DatabaseUnavailable, FileNotFound
+from ragstore_gateway.database.repetition import forever
+from ragstore_gateway.errors import FileNotFound
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.tables import DocumentRow
 from ragstore_gateway.openai_vector_stores.files import Files
@@ -65,22 +66,8 @@ class Expiry:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Sweep in the background."""
-        task = asyncio.create_task(self._sweep_forever())
-        try:
+        async with in_background(forever(self.sweep, SWEEP_SECONDS, "expiry not checked")):
             yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _sweep_forever(self) -> None:
-        while True:
-            try:
-                await self.sweep()
-            except DatabaseUnavailable as error:
-                _log.warning("expiry not checked", error=error.cause)
-            except Exception as error:  # noqa: BLE001  # without this loop, nothing would expire
-                _log.error("expiry not checked", error=type(error).__name__)
-            await asyncio.sleep(SWEEP_SECONDS)
 
     async def sweep(self) -> None:
         """Delete once.

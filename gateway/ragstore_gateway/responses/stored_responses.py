@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -23,6 +22,7 @@ from ragstore.kit.byte_budget import FREE_BYTES, reserve
 from ragstore.kit.errors import InvalidRequest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.purge import purge
+from ragstore_gateway.database.repetition import forever
 from ragstore_gateway.errors import DatabaseUnavailable, ResponseNotFound
 from ragstore_gateway.responses.tables import StoredResponseRow as Row
 
@@ -109,9 +109,12 @@ class StoredResponses:
         self._written_bytes = 0
         self._has_written_much = asyncio.Event()
 
-    def running(self, _: object = None) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def running(self, _: object = None) -> AsyncIterator[None]:
         """Purge old conversations in the background."""
-        return in_background(self._upkeep, name="upkeep-responses")
+        upkeep = forever(self._upkeep, UPKEEP_SECONDS, "responses not purged", self._has_written_much)
+        async with in_background(upkeep):
+            yield
 
     def stores(self, body: bytes, wanted: bool | None) -> bool:
         """Whether the response to a request is stored.
@@ -264,16 +267,9 @@ class StoredResponses:
         return turns, rows[id].thread
 
     async def _upkeep(self) -> None:
-        while True:
-            self._written_bytes = 0
-            self._has_written_much.clear()
-            try:
-                if purged := await self.purge():
-                    _log.info("responses purged", count=purged)
-            except Exception as error:  # noqa: BLE001  # without this loop, nothing would be purged
-                _log.warning("responses not purged", error=type(error).__name__)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._has_written_much.wait(), UPKEEP_SECONDS)
+        self._written_bytes = 0
+        if purged := await self.purge():
+            _log.info("responses purged", count=purged)
 
 
 def _own(id: str | sa.ColumnElement[str], key: str) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:

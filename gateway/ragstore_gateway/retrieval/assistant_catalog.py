@@ -64,7 +64,7 @@ class Assistants:
     async def running(self, _: object = None) -> AsyncIterator[None]:
         """Load all assistants, and again every minute. If the database is unavailable, the start does not fail."""
         loaded = await self._load()
-        async with in_background(lambda: self._load_forever(loaded=loaded), name="load-assistants"):
+        async with in_background(self._load_forever(loaded=loaded)):
             yield
 
     async def upstream_models(self) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.background import in_background
 from ragstore_gateway.claims.execution import Executions
 from ragstore_gateway.claims.runs import CANCELLED
 from ragstore_gateway.configurations.configuration import Configuration
@@ -17,6 +18,7 @@ from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
 from ragstore_gateway.configurations.source import Source, SourceType
 from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.repetition import forever
 from ragstore_gateway.errors import ConfigurationNotFound, DatabaseUnavailable
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.sources.copied_pages import copy_pages
@@ -78,12 +80,12 @@ class Sources:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Begin runs when they are due. At the end, the runs of this process end as interrupted."""
-        loop = asyncio.create_task(self._run_forever())
         try:
-            yield
+            async with in_background(
+                forever(self._run_due, POLL_SECONDS, "scheduled source runs not begun", self._woken)
+            ):
+                yield
         finally:
-            loop.cancel()
-            await asyncio.gather(loop, return_exceptions=True)
             await self._executions.stop()
 
     async def copy_documents(self, session: AsyncSession, base_id: str, copy: Configuration[KnowledgeBase]) -> None:
@@ -178,23 +180,9 @@ class Sources:
         self._executions.start(SourceExecution(run, base, source, kind, self.runs, self.documents))
         _log.info("source run begins", run=run.id, base=run.base_id, source=run.source, trigger=run.trigger)
 
-    async def _run_forever(self) -> None:
-        while True:
-            try:
-                if self._begins_scheduled:
-                    await self._run_due()
-            except DatabaseUnavailable as error:
-                _log.warning("scheduled source runs not begun", error=error.cause)
-            except Exception as error:  # noqa: BLE001  # without this loop, no source would run
-                _log.error("scheduled source runs not begun", error=type(error).__name__)
-            try:
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
-            self._woken.clear()
-
     async def _run_due(self) -> None:
+        if not self._begins_scheduled:
+            return
         async for run in self._schedules.claim_due(max(0, MAX_SCHEDULED - len(self._executions))):
             try:
                 base, source = await self._find(run.base_id, run.source)

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from ragstore.kit.repeated_attempts import attempted
+from ragstore.kit.background import attempted
 from ragstore.kit.settings import SettingsError
 from ragstore.settings import KEY_VARIABLE, NOTHING_RESERVED
 from ragstore.settings import variable as store_variable
@@ -49,9 +49,7 @@ class StoreAccess:
         Raises:
             SettingsError: the store reserves other prefixes than the gateway's.
         """
-        async with attempted(
-            self._is_sufficient, every=RETRY_SECONDS, name="store-access", start_seconds=START_SECONDS
-        ):
+        async with attempted(self._is_sufficient, every=RETRY_SECONDS, start_seconds=START_SECONDS):
             if self._is_mismatch:
                 raise SettingsError(self.problem)
             yield

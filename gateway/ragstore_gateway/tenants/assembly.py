@@ -37,7 +37,7 @@ class Tenants:
             yield
             return
         try:
-            async with in_background(self._settle_forever, name="settle-tenants"):
+            async with in_background(self._settle_forever()):
                 yield
         finally:
             for each in (self.requests, self.tokens):

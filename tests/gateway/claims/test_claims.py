@@ -9,7 +9,11 @@ import sqlalchemy as sa
 from ragstore_gateway.claims.tables import ExecutorRow
 from tests.gateway.claims.conftest import GIVEN_BACK, Work
 
-LEASE_SECONDS = 0.3
+SHORT_SECONDS = 0.3
+"""The lease of a process that is late, or has ended."""
+
+LEASE_SECONDS = 3.0
+"""The lease of a process that renews it in time. It looks for the work of others every second."""
 
 
 async def executors(work: Work) -> list[str]:
@@ -57,6 +61,15 @@ async def test_a_process_gives_back_what_it_has_claimed_and_does_not_work_on(wor
     assert await executors(work) == ["own"]
 
 
+async def test_work_is_not_given_back_between_the_commit_of_its_claim_and_its_begin(work: Work) -> None:
+    own = work.process("own")
+    async with own.claims.claiming():
+        await own.claim()
+        own.claims.claimed.clear()
+        assert await own.claims.give_back_left() == 0
+    assert await own.claims.give_back_left() == 1
+
+
 async def test_work_whose_claim_fails_is_not_counted_as_worked_on(work: Work) -> None:
     own = work.process("own")
     await own.claim()
@@ -76,7 +89,7 @@ async def test_a_process_that_stops_hands_its_work_over(work: Work) -> None:
 
 
 async def test_a_process_renews_its_lease_and_takes_over_the_work_of_one_that_was_killed(work: Work) -> None:
-    killed, living = work.process("killed", LEASE_SECONDS), work.process("living", LEASE_SECONDS)
+    killed, living = work.process("killed", SHORT_SECONDS), work.process("living", LEASE_SECONDS)
     await killed.claim()
     async with living.leases.running():
         await living.leases.hold()
@@ -86,7 +99,7 @@ async def test_a_process_renews_its_lease_and_takes_over_the_work_of_one_that_wa
 
 
 async def test_a_process_without_work_takes_no_lease_and_takes_over_nevertheless(work: Work) -> None:
-    killed, idle = work.process("killed", LEASE_SECONDS), work.process("idle", LEASE_SECONDS)
+    killed, idle = work.process("killed", SHORT_SECONDS), work.process("idle", SHORT_SECONDS)
     await killed.claim()
     async with idle.leases.running():
         await work.until_given_back()

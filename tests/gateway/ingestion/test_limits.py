@@ -123,9 +123,13 @@ async def test_an_expired_lease_is_taken_by_one_process_only(database_url: str) 
         assert not await first.renew()
         knowledge = Knowledge(opened, store)
         base = await knowledge.base("taken over")
-        for name in ("first", "other"):
-            await Documents(opened, Acceptance(10, 1000)).accept(base.id, NewContent(name, "text/plain", b"tea", ""))
-            assert await IngestingProcess(knowledge, owner=name).claim(base.id)
+        processes = [IngestingProcess(knowledge, owner=name) for name in ("first", "other")]
+        for each in processes:
+            await Documents(opened, Acceptance(10, 1000)).accept(
+                base.id, NewContent(each.leases.owner, "text/plain", b"tea", "")
+            )
+            assert await each.claim(base.id)
+        await processes[1].leases.remove()
         queue = IngestionQueue(opened, knowledge.collections, second)
         assert [await queue.take_over() for _ in range(2)] == [1, 0]
         (lane,) = await queue.lanes()
