@@ -24,22 +24,22 @@ MAX_PAGE_SIZE = 1000
 """Maximum number of documents that the service returns in one page."""
 
 
-class DocumentFilter(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentFilter(msgspec.Struct, frozen=True):
     """Selects documents, and whether their vectors are returned.
 
     Attributes:
         where: a filter on metadata.
         where_document: a filter on texts.
-        ids: select only these.
         include_embeddings: return the vectors as well.
         include_texts: return the texts.
+        ids: select only these.
     """
 
     where: Where | None = None
     where_document: Where | None = None
-    ids: Strings | None = None
     include_embeddings: bool = False
     include_texts: bool = True
+    ids: Strings | None = None
 
     def to_body(self) -> dict[str, object]:
         """The members of the request's body."""

@@ -147,7 +147,17 @@ class ProblemError(RagstoreError):
         retry_after: seconds after which to retry; None when the service sent no `Retry-After`.
     """
 
-    expected_status: ClassVar[int | None] = None
+    _by_status: ClassVar[dict[int, type[ProblemError]]] = {}
+
+    def __init_subclass__(cls, *, status: int | None = None) -> None:
+        """Use the class for a status.
+
+        Args:
+            status: the HTTP status; None for no status of its own.
+        """
+        super().__init_subclass__()
+        if status is not None:
+            ProblemError._by_status[status] = cls
 
     def __init__(
         self,
@@ -183,83 +193,59 @@ class ProblemError(RagstoreError):
         Returns:
             The most specific class: `NotFound` for 404, `ServerError` for an unlisted 5xx, `ProblemError` otherwise.
         """
-        return _BY_STATUS.get(status, ServerError if status >= 500 else ProblemError)
+        return ProblemError._by_status.get(status, ServerError if status >= 500 else ProblemError)
 
 
-class BadRequest(ProblemError):
+class BadRequest(ProblemError, status=400):
     """400: the request is malformed or invalid. Nothing was written."""
 
-    expected_status = 400
 
-
-class Unauthorized(ProblemError):
+class Unauthorized(ProblemError, status=401):
     """401: a key is required, and none or an unknown one was sent."""
 
-    expected_status = 401
 
-
-class Forbidden(ProblemError):
+class Forbidden(ProblemError, status=403):
     """403: the key does not permit this call."""
 
-    expected_status = 403
 
-
-class NotFound(ProblemError):
+class NotFound(ProblemError, status=404):
     """404: the collection or document does not exist, or the key has no access to it."""
 
-    expected_status = 404
 
-
-class RequestTimeout(ProblemError):
+class RequestTimeout(ProblemError, status=408):
     """408: the request did not arrive completely within the time limit. Nothing was changed."""
 
-    expected_status = 408
 
-
-class Conflict(ProblemError):
+class Conflict(ProblemError, status=409):
     """409: the collection, or a document with the same id, exists. Nothing was written."""
 
-    expected_status = 409
 
-
-class PayloadTooLarge(ProblemError):
+class PayloadTooLarge(ProblemError, status=413):
     """413: the body exceeds the service's limit."""
 
-    expected_status = 413
 
-
-class UnsupportedMediaType(ProblemError):
+class UnsupportedMediaType(ProblemError, status=415):
     """415: the service does not support the body's media type."""
 
-    expected_status = 415
 
-
-class TooManyRequests(ProblemError):
+class TooManyRequests(ProblemError, status=429):
     """429: the key has exceeded its rate limit."""
-
-    expected_status = 429
 
 
 class ServerError(ProblemError):
     """5xx: the service, or Chroma behind it, failed."""
 
 
-class BadGateway(ServerError):
+class BadGateway(ServerError, status=502):
     """502: Chroma sent the service a response that it cannot use."""
 
-    expected_status = 502
 
-
-class Unavailable(ServerError):
+class Unavailable(ServerError, status=503):
     """503: Chroma is unavailable, or the service is overloaded. `retry_after` says when to retry."""
 
-    expected_status = 503
 
-
-class GatewayTimeout(ServerError):
+class GatewayTimeout(ServerError, status=504):
     """504: Chroma did not respond to the service in time."""
-
-    expected_status = 504
 
 
 class EmbeddingFailed(RagstoreError):
@@ -280,13 +266,6 @@ class UnknownProvider(ProviderError, LookupError):
 
 class ProviderExists(ProviderError):
     """A provider of that name is registered already."""
-
-
-_BY_STATUS: dict[int, type[ProblemError]] = {
-    subclass.expected_status: subclass
-    for subclass in (*ProblemError.__subclasses__(), *ServerError.__subclasses__())
-    if subclass.expected_status is not None
-}
 
 
 def describe(error: BaseException) -> str:

@@ -295,15 +295,8 @@ def _row(step: Step) -> StepRow:
 
 
 def _step(row: StepRow, contexts: Mapping[str, str]) -> ConversationStep:
-    return ConversationStep(
-        id=row.id,
-        created_on=row.created_on,
-        request_id=row.request_id,
-        key=row.key,
-        assistant=row.assistant,
-        assistant_version=row.assistant_version,
-        data={**row.data, **contexts},
-    )
+    step = msgspec.convert(row, ConversationStep, from_attributes=True)
+    return msgspec.structs.replace(step, data={**row.data, **contexts})
 
 
 def _entry(step: Step) -> NewEntry:

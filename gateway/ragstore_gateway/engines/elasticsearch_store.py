@@ -73,22 +73,12 @@ class CompatibleClient(AsyncElasticsearch):
     """
 
     async def perform_request(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        body: Any | None = None,
-        endpoint_id: str | None = None,
-        path_parts: Mapping[str, Any] | None = None,
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **given: Any
     ) -> ApiResponse[Any]:
         """Send a request."""
         compatible = r"application/vnd.elasticsearch+\1; compatible-with=8"
-        given = {name: _MEDIA_TYPE.sub(compatible, value) for name, value in (headers or {}).items()}
-        return await super().perform_request(
-            method, path, params=params, headers=given, body=body, endpoint_id=endpoint_id, path_parts=path_parts
-        )
+        own = {name: _MEDIA_TYPE.sub(compatible, value) for name, value in (headers or {}).items()}
+        return await super().perform_request(method, path, headers=own, **given)
 
 
 def connect_elasticsearch(

@@ -139,13 +139,8 @@ class DocumentCalls(CallSender):
             BadRequest: the filter is invalid; the detail names the error and its path.
             NotFound: the collection does not exist.
         """
-        filter_ = DocumentFilter(
-            where=where,
-            where_document=where_document,
-            ids=None if ids is None else to_strings(ids, "ids"),
-            include_embeddings=include_embeddings,
-            include_texts=include_texts,
-        )
+        given = None if ids is None else to_strings(ids, "ids")
+        filter_ = DocumentFilter(where, where_document, include_embeddings, include_texts, given)
         if limit is None and filter_.ids is not None and len(filter_.ids) > DEFAULT_PAGE_SIZE:
             limit = len(filter_.ids)
         size = None if limit is None else min(limit, MAX_PAGE_SIZE)
@@ -190,13 +185,8 @@ class DocumentCalls(CallSender):
             Each document, in insertion order. Writes and deletions during the iteration shift no page, unless the last
             document of a page is deleted before the next page is requested.
         """
-        filter_ = DocumentFilter(
-            where=where,
-            where_document=where_document,
-            ids=None if ids is None else to_strings(ids, "ids"),
-            include_embeddings=include_embeddings,
-            include_texts=include_texts,
-        )
+        given = None if ids is None else to_strings(ids, "ids")
+        filter_ = DocumentFilter(where, where_document, include_embeddings, include_texts, given)
         async for page in self._pages(collection, filter_, min(page_size, MAX_PAGE_SIZE), _Rest(), options):
             for document in page.documents:
                 yield document
@@ -301,11 +291,8 @@ class DocumentCalls(CallSender):
         names = list(dict.fromkeys(to_strings(ids, "ids")))
         found: dict[str, models.Document] = {}
         for start in range(0, len(names), MAX_PAGE_SIZE):
-            filter_ = DocumentFilter(
-                ids=names[start : start + MAX_PAGE_SIZE],
-                include_embeddings=include_embeddings,
-                include_texts=include_texts,
-            )
+            some = names[start : start + MAX_PAGE_SIZE]
+            filter_ = DocumentFilter(ids=some, include_embeddings=include_embeddings, include_texts=include_texts)
             call = calls.list_documents(collection, filter_, limit=MAX_PAGE_SIZE, offset=None, total=False)
             page = await self._send(call, options)
             found.update((document.id, document) for document in page.documents)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, Unpack, cast
 
 import httpx
@@ -82,12 +81,7 @@ class AsyncServiceClient(CallSender):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def _send(self, call: Call[T], options: CallOptions = NO_OPTIONS) -> T:

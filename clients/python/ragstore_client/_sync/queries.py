@@ -55,12 +55,7 @@ class QueryCalls(CallSender):
             NotFound: the collection does not exist.
         """
         search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        filter_ = DocumentFilter(
-            where=where,
-            where_document=where_document,
-            include_embeddings=include_embeddings,
-            include_texts=include_texts,
-        )
+        filter_ = DocumentFilter(where, where_document, include_embeddings, include_texts)
         return self._send(calls.query(collection, search, filter_), options)
 
     def query_batch(
@@ -105,12 +100,7 @@ class QueryCalls(CallSender):
         """
         if isinstance(embeddings, str | bytes) or concurrency < 1:
             raise InvalidInput("embeddings must be a list of vectors, and concurrency at least 1")
-        filter_ = DocumentFilter(
-            where=where,
-            where_document=where_document,
-            include_embeddings=include_embeddings,
-            include_texts=include_texts,
-        )
+        filter_ = DocumentFilter(where, where_document, include_embeddings, include_texts)
         searches = [
             SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
             for embedding in embeddings
@@ -153,12 +143,7 @@ class QueryCalls(CallSender):
             BadRequest: the filter is invalid.
         """
         search = SimilaritySearch(embedding=embedding, top_k=top_k, max_distance=max_distance, min_score=min_score)
-        filter_ = DocumentFilter(
-            where=where,
-            where_document=where_document,
-            include_embeddings=include_embeddings,
-            include_texts=include_texts,
-        )
+        filter_ = DocumentFilter(where, where_document, include_embeddings, include_texts)
         return self._send(calls.query_collections(collections, search, filter_), options)
 
     def map_collection(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self, TypeVar, Unpack, cast
 
 import httpx
@@ -83,12 +82,7 @@ class ServiceClient(CallSender):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _send(self, call: Call[T], options: CallOptions = NO_OPTIONS) -> T:

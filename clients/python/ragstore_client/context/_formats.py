@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 
@@ -82,19 +82,48 @@ class Style(Protocol):
         ...
 
 
-class Sections(msgspec.Struct, frozen=True, kw_only=True):
+_SECTIONS: Final = re.compile(r"\[\s*(?:system|context|user|assistant)\s*\]|-\s*from\b.*:")
+_NUMBERED: Final = re.compile(r"source\s*\[|(?:sources|context|question)\s*:|-\s*\[\s*\d+\s*\]")
+_HEADINGS: Final = re.compile(r"#+\s*(?:source\b|relevant context|search results)")
+_MARKDOWN: Final = re.compile(
+    r" {0,3}(?:#{1,3}(?:[ \t]|\r?$)|(?:=+|-+)[ \t]*\r?$|`{3}|~{3}"
+    r"|<(?:script|pre|style|textarea)(?:[\s>]|$)|<[!?])",
+    re.IGNORECASE,
+)
+_ARCHIVES: Final = re.compile(
+    r"-{3,}$|\[\s*\d+\s*\]\s*archive?\b|"
+    + "|".join(re.escape(language.context_heading.lower()) for language in TEXTS.values())
+)
+
+
+class _Format(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the styles: their names, and the lines that look like their structure."""
+
+    name: ClassVar[str]
+    _structure: ClassVar[re.Pattern[str]]
+
+    def escape(self, text: str) -> str:
+        """Escape lines that look like the style's structure."""
+        return escape_lines(escape_controls(text), self._is_structure)
+
+    def unescape(self, text: str) -> str:
+        """Undo `escape`."""
+        return unescape_controls(unescape_lines(text, self._is_structure))
+
+    def _is_structure(self, line: str) -> bool:
+        return self._structure.match(skeleton(line)) is not None
+
+
+class Sections(_Format, frozen=True, kw_only=True):
     """`[System]`, `[Context]` with a quoted passage per line, `[User]`.
 
     Attributes:
         system: the system sentence.
     """
 
+    name = "sections"
+    _structure = _SECTIONS
     system: str = SECTIONS_SYSTEM
-
-    @property
-    def name(self) -> str:
-        """`sections`."""
-        return "sections"
 
     @property
     def frame(self) -> list[str]:
@@ -127,14 +156,14 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
 
     def escape(self, text: str) -> str:
         """Escape quotes, and lines such as `[User]` and `- From`."""
-        return escape_lines(escape_quotes(escape_controls(text)), _looks_like_sections)
+        return escape_lines(escape_quotes(escape_controls(text)), self._is_structure)
 
     def unescape(self, text: str) -> str:
         """Undo `escape`."""
-        return unescape_controls(unescape_quotes(unescape_lines(text, _looks_like_sections)))
+        return unescape_controls(unescape_quotes(unescape_lines(text, self._is_structure)))
 
 
-class Numbered(msgspec.Struct, frozen=True, kw_only=True):
+class Numbered(_Format, frozen=True, kw_only=True):
     """Numbered sources in the user message, and a list of them at its end.
 
     A source is named by its `url`, or by its citation if it has none.
@@ -143,12 +172,9 @@ class Numbered(msgspec.Struct, frozen=True, kw_only=True):
         system: the system sentence.
     """
 
+    name = "numbered"
+    _structure = _NUMBERED
     system: str = NUMBERED_SYSTEM
-
-    @property
-    def name(self) -> str:
-        """`numbered`."""
-        return "numbered"
 
     @property
     def frame(self) -> list[str]:
@@ -181,16 +207,8 @@ class Numbered(msgspec.Struct, frozen=True, kw_only=True):
             earlier = add_to_system(earlier, self.system)
         return [*earlier, user_message(self.text(question, passages), parts)]
 
-    def escape(self, text: str) -> str:
-        """Escape lines such as `Source [7]`, `Sources:` and `- [7]`."""
-        return escape_lines(escape_controls(text), _looks_like_numbered)
 
-    def unescape(self, text: str) -> str:
-        """Undo `escape`."""
-        return unescape_controls(unescape_lines(text, _looks_like_numbered))
-
-
-class Headings(msgspec.Struct, frozen=True, kw_only=True):
+class Headings(_Format, frozen=True, kw_only=True):
     """Markdown appended to the system message: `## Relevant Context`, and `### Source: NAME` for each passage.
 
     Attributes:
@@ -198,13 +216,10 @@ class Headings(msgspec.Struct, frozen=True, kw_only=True):
         names: names of sources by collection. Without one, a passage is named by its citation.
     """
 
+    name = "headings"
+    _structure = _HEADINGS
     heading: str = "## Relevant Context"
     names: Mapping[str, str] = {}
-
-    @property
-    def name(self) -> str:
-        """`headings`."""
-        return "headings"
 
     @property
     def frame(self) -> list[str]:
@@ -233,16 +248,11 @@ class Headings(msgspec.Struct, frozen=True, kw_only=True):
             earlier = add_to_system(earlier, self.context(passages))
         return [*earlier, user_message(question, parts)]
 
-    def escape(self, text: str) -> str:
-        """Escape headings of level 1 to 3, fences, and HTML that Markdown reads to its end tag."""
-        return escape_lines(escape_controls(text), _looks_like_headings)
-
-    def unescape(self, text: str) -> str:
-        """Undo `escape`."""
-        return unescape_controls(unescape_lines(text, _looks_like_headings))
+    def _is_structure(self, line: str) -> bool:
+        return _MARKDOWN.match(line) is not None or super()._is_structure(line)
 
 
-class Archives(msgspec.Struct, frozen=True, kw_only=True):
+class Archives(_Format, frozen=True, kw_only=True):
     """The format of the search tool for archives, in German or English, as a system message after the question.
 
     Attributes:
@@ -250,13 +260,10 @@ class Archives(msgspec.Struct, frozen=True, kw_only=True):
         names: names of archives by collection. Without one, the collection's name is used, else the citation.
     """
 
+    name = "archives"
+    _structure = _ARCHIVES
     language: str = "de"
     names: Mapping[str, str] = {}
-
-    @property
-    def name(self) -> str:
-        """`archives`."""
-        return "archives"
 
     @property
     def frame(self) -> list[str]:
@@ -287,14 +294,6 @@ class Archives(msgspec.Struct, frozen=True, kw_only=True):
             messages.append({"role": "system", "content": self.context(passages)})
         return messages
 
-    def escape(self, text: str) -> str:
-        """Escape rules, and lines such as `[7] Archiv: `."""
-        return escape_lines(escape_controls(text), _looks_like_archives)
-
-    def unescape(self, text: str) -> str:
-        """Undo `escape`."""
-        return unescape_controls(unescape_lines(text, _looks_like_archives))
-
     def _heading(self, passage: ContextPassage) -> str:
         labels = texts(self.language)
         name = passage.collection and self.names.get(passage.collection, passage.collection)
@@ -306,35 +305,6 @@ class Archives(msgspec.Struct, frozen=True, kw_only=True):
 
 STYLES: Final[Mapping[str, Style]] = {style.name: style for style in (Sections(), Numbered(), Headings(), Archives())}
 """The styles by name, with their default texts."""
-
-_SECTIONS: Final = re.compile(r"\[\s*(?:system|context|user|assistant)\s*\]|-\s*from\b.*:")
-_NUMBERED: Final = re.compile(r"source\s*\[|(?:sources|context|question)\s*:|-\s*\[\s*\d+\s*\]")
-_HEADINGS: Final = re.compile(r"#+\s*(?:source\b|relevant context|search results)")
-_MARKDOWN: Final = re.compile(
-    r" {0,3}(?:#{1,3}(?:[ \t]|\r?$)|(?:=+|-+)[ \t]*\r?$|`{3}|~{3}"
-    r"|<(?:script|pre|style|textarea)(?:[\s>]|$)|<[!?])",
-    re.IGNORECASE,
-)
-_ARCHIVES: Final = re.compile(
-    r"-{3,}$|\[\s*\d+\s*\]\s*archive?\b|"
-    + "|".join(re.escape(language.context_heading.lower()) for language in TEXTS.values())
-)
-
-
-def _looks_like_sections(line: str) -> bool:
-    return _SECTIONS.match(skeleton(line)) is not None
-
-
-def _looks_like_numbered(line: str) -> bool:
-    return _NUMBERED.match(skeleton(line)) is not None
-
-
-def _looks_like_headings(line: str) -> bool:
-    return _MARKDOWN.match(line) is not None or _HEADINGS.match(skeleton(line)) is not None
-
-
-def _looks_like_archives(line: str) -> bool:
-    return _ARCHIVES.match(skeleton(line)) is not None
 
 
 def _join(style: Style, passages: Sequence[ContextPassage]) -> str:

@@ -108,6 +108,14 @@ class _Reader:
     def _malformed(self) -> NoReturn:
         raise _malformed(self._format)
 
+    def _complete(self) -> list[memoryview]:
+        """The documents, at the end of the body."""
+        if self._at != len(self._content):
+            self._malformed()
+        if not self._documents:
+            raise missing_documents()
+        return self._documents
+
     def _byte(self) -> int:
         """The byte at the current position."""
         if self._at >= len(self._content):
@@ -159,7 +167,6 @@ class _JsonReader(_Reader):
         self._skip_space()
         if self._byte() != ord("{"):
             raise InvalidRequest.at("$", "Expected `object`")
-        found = False
         for number in range(MAX_FIELDS):
             yield
             self._at += 1
@@ -171,7 +178,6 @@ class _JsonReader(_Reader):
                 self._malformed()
             self._at += 1
             if key == "documents":
-                found = True
                 yield from self._read_documents()
             else:
                 self._skip_field()
@@ -183,11 +189,7 @@ class _JsonReader(_Reader):
             raise InvalidRequest.at("$", f"A body must not have more than {MAX_FIELDS} fields")
         self._at += 1
         self._skip_space()
-        if self._at != len(self._content):
-            self._malformed()
-        if not (found and self._documents):
-            raise missing_documents()
-        return self._documents
+        return self._complete()
 
     def _read_documents(self) -> Generator[None, None, None]:
         self._documents = []
@@ -237,19 +239,13 @@ class _MsgpackReader(_Reader):
             raise InvalidRequest.at("$", "Expected `object`")
         if fields > MAX_FIELDS:
             raise InvalidRequest.at("$", f"A body must not have more than {MAX_FIELDS} fields")
-        found = False
         for _ in range(fields):
             yield
             if self._key() == "documents":
-                found = True
                 yield from self._read_documents()
             else:
                 self._skip_field()
-        if self._at != len(self._content):
-            self._malformed()
-        if not (found and self._documents):
-            raise missing_documents()
-        return self._documents
+        return self._complete()
 
     def _read_documents(self) -> Generator[None, None, None]:
         self._documents = []
