@@ -113,6 +113,12 @@ def _name_fault(block: Block) -> str | None:
     return None
 
 
+def test_the_tests_that_run_a_block_elsewhere_exist() -> None:
+    named = [(block, path) for block in BLOCKS for path in re.findall(r"\btests/[\w/.-]*\w", block.reason)]
+    assert named
+    assert [f"{block.place}: there is no {path}" for block, path in named if not (ROOT / path).exists()] == []
+
+
 @pytest.mark.process
 def test_what_is_not_run_names_what_exists() -> None:
     found = faults(_name_fault)

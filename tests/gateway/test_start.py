@@ -82,6 +82,17 @@ def test_a_signal_while_the_start_waits_for_the_database_ends_it_without_a_failu
     assert "cannot start" not in served.log.read_text()
 
 
+@pytest.mark.parametrize("event", ["embedding model", "started"])
+def test_a_signal_during_the_start_or_right_after_it_ends_it_within_the_limit(tmp_path: Path, event: str) -> None:
+    served = start_gateway_without_waiting(tmp_path, {})
+    with running(served):
+        eventually(lambda: log_lines(served.log, event), 60)
+        served.process.terminate()
+        # The limit is RAGSTORE_GATEWAY_SHUTDOWN_SECONDS.
+        assert served.process.wait(timeout=20) == 0
+    assert "Traceback" not in served.log.read_text()
+
+
 def start_gateway_without_waiting(folder: Path, environ: dict[str, str]) -> Served:
     """Start a gateway that does not listen yet."""
     own = {

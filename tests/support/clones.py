@@ -87,7 +87,7 @@ class Ports(dict[str, str]):
         return PORTS.sub(lambda port: self[port[0]], code)
 
     def in_output(self, printed: str) -> str:
-        """What was printed, with the ports that the page names."""
+        """Output, with the ports that the page names."""
         for named, free in self.items():
             printed = re.sub(rf"\b{free}\b", named, printed)
         return printed
@@ -101,9 +101,6 @@ class Clone:
         stack: ends what is started.
         service: a service that runs on port 8080, which `make run` does not start then.
 
-    Attributes:
-        folder: the folder.
-        ports: its ports.
     """
 
     def __init__(self, folder: Path, stack: ExitStack, service: Served | None = None) -> None:
@@ -129,8 +126,8 @@ class Clone:
     def serve(self, block: Block) -> None:
         """Do what a block says whose last command starts a service, and wait until the service is ready.
 
-        Services that have its port or its folder are stopped by Ctrl-C before: the page must say so, between the block
-        and the one before it. If the page says that the service may run already, and it does, nothing is done.
+        Services that have its port or its folder are stopped by Ctrl-C before: the page must say so, between this block
+        and the block before. If the page says that the service may run already, and it does, nothing is done.
         """
         command = Command.of(block)
         assert command is not None

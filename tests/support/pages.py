@@ -85,7 +85,7 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def prose_before(block: Block) -> str:
-    """The text of a page between a block and the one before it, in one line."""
+    """The text of a page between a block and the block before, in one line."""
     before = [other for other in blocks_of(block.page) if other.line < block.line]
     end = before[-1].line + before[-1].code.count("\n") if before else 1
     return " ".join(text_of(block.page).splitlines()[end - 1 : block.line - 1])
