@@ -147,6 +147,7 @@ class ProblemError(RagstoreError):
         retry_after: seconds after which to retry; None when the service sent no `Retry-After`.
     """
 
+    expected_status: ClassVar[int | None] = None
     _by_status: ClassVar[dict[int, type[ProblemError]]] = {}
 
     def __init_subclass__(cls, *, status: int | None = None) -> None:
@@ -156,6 +157,7 @@ class ProblemError(RagstoreError):
             status: the HTTP status; None for no status of its own.
         """
         super().__init_subclass__()
+        cls.expected_status = status
         if status is not None:
             ProblemError._by_status[status] = cls
 
