@@ -157,8 +157,8 @@ class ProblemError(RagstoreError):
             status: the HTTP status; None for no status of its own.
         """
         super().__init_subclass__()
-        cls.expected_status = status
         if status is not None:
+            cls.expected_status = status
             ProblemError._by_status[status] = cls
 
     def __init__(
