@@ -147,6 +147,7 @@ class ProblemError(RagstoreError):
         retry_after: seconds after which to retry; None when the service sent no `Retry-After`.
     """
 
+    expected_status: ClassVar[int | None] = None
     _by_status: ClassVar[dict[int, type[ProblemError]]] = {}
 
     def __init_subclass__(cls, *, status: int | None = None) -> None:
@@ -157,6 +158,7 @@ class ProblemError(RagstoreError):
         """
         super().__init_subclass__()
         if status is not None:
+            cls.expected_status = status
             ProblemError._by_status[status] = cls
 
     def __init__(
