@@ -42,7 +42,7 @@ async def timed(builder: AsyncContextBuilder) -> tuple[ChatContext, float]:
     return context, loop.time() - started
 
 
-@settings(max_examples=2 * settings.default.max_examples, deadline=None)
+@settings(max_examples=2 * settings().max_examples, deadline=None)
 @given(st.lists(behaviours, min_size=1, max_size=5), st.floats(0.01, 10))
 def test_there_is_a_context_within_the_deadline_whatever_happens(
     behaviours: list[Behaviour], timeout_seconds: float
