@@ -37,7 +37,7 @@ def _is_new(file: Path) -> bool:
 
 def copy_migrated_databases() -> None:
     """Let all databases of this process be copies from now on."""
-    Database._migrate = _copy_or_migrate  # type: ignore[method-assign,assignment]  # only a test replaces a method
+    Database._migrate = _copy_or_migrate  # type: ignore[assignment, method-assign]  # only a test replaces it
 
 
 @pytest.fixture
