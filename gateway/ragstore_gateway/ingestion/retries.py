@@ -52,8 +52,8 @@ class Retries:
     """Repeats calls, with exponential backoff.
 
     Args:
-        max_seconds: how long a call is repeated, from its first failure. The time until then may be a wait for the slots
-            of a provider, which other calls have.
+        max_seconds: how long a call is repeated, from its first failure: the time until then may be a wait for the
+            slots of a provider, which other calls have.
     """
 
     def __init__(self, max_seconds: float) -> None:
