@@ -171,6 +171,7 @@ class ProviderEmbedder:
         request = self._provider.request(texts, kind)
         now = asyncio.get_running_loop().time
         left = self._timeout_seconds
+        latest = now() + left
         attempt = 0
         while True:
             attempt += 1
