@@ -149,6 +149,7 @@ class Load:
         documents: their contents.
         texts: the same for a loop; empty if it cannot read them.
         per_request: number of documents of a request.
+        per_second: number of documents that are sent each second; 0 for requests that follow each other.
     """
 
     name: str
@@ -156,6 +157,12 @@ class Load:
     media_type: str = "text/plain"
     texts: Sequence[str] = ()
     per_request: int = 1
+    per_second: float = 0.0
+
+    @property
+    def pause_seconds(self) -> float:
+        """The time from one request to the next one; 0 for requests that follow each other."""
+        return self.per_request / self.per_second if self.per_second else 0.0
 
 
 def loads_of(options: argparse.Namespace) -> Iterator[Load]:
@@ -165,6 +172,9 @@ def loads_of(options: argparse.Namespace) -> Iterator[Load]:
     if small:
         yield Load("small", contents, texts=small)
         yield Load("small, in batches", contents, per_request=BATCH)
+        if options.per_second:
+            name = f"small, {options.per_second:g} a second"
+            yield Load(name, contents, per_second=options.per_second)
     if options.pdfs:
         yield Load("PDF", list(pdfs_of(options.pdfs)), "application/pdf")
     if options.large_bytes:
@@ -200,10 +210,13 @@ async def of_gateway(name: str, served: Sequence[Served], load: Load, url: str) 
         slots = asyncio.Semaphore(CONCURRENCY)
         accepted: list[float] = []
 
-        async def send(first: int) -> list[str]:
+        async def send(number: int, first: int) -> list[str]:
             contents = load.documents[first : first + load.per_request]
+            await asyncio.sleep(started + number * load.pause_seconds - time.perf_counter())
+            due = time.perf_counter()
             async with slots:
-                before = time.perf_counter()
+                # Sent at a fixed rate, a request that waits for another one has waited for the gateway.
+                before = due if load.per_second else time.perf_counter()
                 if load.per_request > 1:
                     ingestions = await ingest_batch(base, first, contents)
                 else:
@@ -212,7 +225,7 @@ async def of_gateway(name: str, served: Sequence[Served], load: Load, url: str) 
                 return ingestions
 
         count = len(load.documents)
-        sent = await asyncio.gather(*(send(first) for first in range(0, count, load.per_request)))
+        sent = await asyncio.gather(*(send(*each) for each in enumerate(range(0, count, load.per_request))))
         chunks = 0
         for ended in [await base.ended(each, 1800) for ingestions in sent for each in ingestions]:
             assert ended["status"] == "completed", ended  # noqa: S101  # the figures would be wrong
@@ -346,6 +359,7 @@ def main() -> None:
     parser.add_argument("--databases", nargs="+", choices=DATABASES, default=DATABASES)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--embedding-seconds", type=float, default=0.0, help="time of a response of the embeddings")
+    parser.add_argument("--per-second", type=float, default=0.0, help="also send small texts at this rate")
     parser.add_argument("--langchain", default="", help="a Python with langchain-chroma")
     asyncio.run(measure(parser.parse_args()))
 

@@ -78,7 +78,8 @@ class Settings(ServerSettings, frozen=True, kw_only=True):
         embedding_model: its model; empty means the provider's default. `MODEL_NAME` is read, too.
         embedding_url: its base URL; empty means the provider's default. `EMBEDDER_BASE` is read, too.
         embedding_parameters: its further parameters, as a JSON object; secrets are references such as `${env:NAME}`.
-        embedding_timeout_seconds: time limit for the vectors of one request or batch, retries included.
+        embedding_timeout_seconds: time limit of a request to a provider, retries included, and of the vectors of one
+            request to the gateway, waits for the provider's slots included.
         embedding_concurrency: maximum number of requests in flight to one provider.
         embedding_cache_bytes: maximum size of the vectors kept; 0 keeps none.
         embedding_max_waiting: maximum number of requests of each key, or of all callers without keys, that compute

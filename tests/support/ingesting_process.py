@@ -13,6 +13,7 @@ from ragstore_gateway.extraction.extractor import NewDocument
 from ragstore_gateway.ingestion.chunk_copies import ChunkCopies
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collections
+from ragstore_gateway.ingestion.embedding_requests import EmbeddingRequests
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.publication import Publication
 from ragstore_gateway.ingestion.queue import IngestionQueue
@@ -81,7 +82,8 @@ class IngestingProcess:
         texts = TextTools(PlainExtractor(), splitter or LocalSplitter())
         copies = ChunkCopies(collections)
         priority = SearchPriority()
-        shared = SharedIngestion(collections, self.publication, texts, copies, lambda: True, priority)
+        requests = EmbeddingRequests(concurrency=4)
+        shared = SharedIngestion(collections, self.publication, texts, copies, requests, lambda: True, priority)
         recorded = RecordedIngestion(
             database, collections, self.publication, texts, copies, Retries(600), lambda: True, priority
         )

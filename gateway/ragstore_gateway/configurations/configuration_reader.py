@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Generic
 
 import msgspec
 from msgspec import UNSET
-from sqlalchemy import JSON, ColumnElement, Select, Text, cast, func, or_, select
+from sqlalchemy import JSON, ColumnElement, Select, Text, and_, cast, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore.kit.auth.name_patterns import ALL_NAMES, NamePatterns
@@ -254,11 +254,25 @@ class ConfigurationReader(Generic[T]):
         self, session: AsyncSession, id: str, version: int, *, deleted: bool = False, lock: bool = False
     ) -> Configuration[T]:
         self._check_id(id)
-        query = select(ConfigurationRow).where(ConfigurationRow.id == id, ConfigurationRow.kind == self.kind)
-        row = (await session.execute(query.with_for_update() if lock else query)).scalar_one_or_none()
+        own = (ConfigurationRow.id == id, ConfigurationRow.kind == self.kind)
+        row: ConfigurationRow | None = None
+        stored: ConfigurationVersionRow | None = None
+        if lock:
+            # A statement that waits for the lock would find the version that was current before.
+            row = await session.scalar(select(ConfigurationRow).where(*own).with_for_update())
+            if row is not None:
+                stored = await session.get(ConfigurationVersionRow, (id, version or row.current_version))
+        else:
+            wanted = and_(
+                ConfigurationVersionRow.configuration_id == ConfigurationRow.id,
+                ConfigurationVersionRow.version == (version or ConfigurationRow.current_version),
+            )
+            both = select(ConfigurationRow, ConfigurationVersionRow).join(ConfigurationVersionRow, wanted, isouter=True)
+            found = (await session.execute(both.where(*own))).one_or_none()
+            if found is not None:
+                row, stored = found
         if row is None or (row.deleted and not deleted):
             raise self._not_found(id)
-        stored = await session.get(ConfigurationVersionRow, (id, version or row.current_version))
         if stored is None:
             raise ConfigurationNotFound(f"The {NOUNS[self.kind]} {id} has no version {version}")
         return self._configuration(row, stored)

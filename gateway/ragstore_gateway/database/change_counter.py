@@ -18,13 +18,22 @@ CACHED_TABLES: Final = ("configuration", "configuration_version", "document", "v
 """The tables whose rows a `VersionedCache` has. Each table that one of them reads must be here."""
 
 _CHANGES: Final = ("INSERT", "UPDATE", "DELETE")
+
+_CACHED_CHANGES: Final = {
+    ("document", "INSERT"): ("INSERT", "WHEN NEW.current_revision IS NOT NULL"),
+    ("document", "UPDATE"): ("UPDATE OF id, base_id, current_revision, modified_on", ""),
+}
+"""Events and conditions of triggers for changes of rows that are cached. Of documents, the visible revisions are: each
+upload adds or changes a row of a document whose visible revision stays the same."""
+
 _COUNT: Final = "UPDATE change_counter SET changes = changes + 1;"
 
 
 def count_changes(connection: Connection, tables: Iterable[str] = CACHED_TABLES) -> None:
     """Let SQLite count the changes of tables, whichever process makes them.
 
-    It is repeated at each start: a migration that copies a table drops its triggers.
+    It is repeated at each start: a migration that copies a table drops its triggers, and another version may have made
+    other ones.
 
     Args:
         connection: a connection in a transaction.
@@ -34,9 +43,10 @@ def count_changes(connection: Connection, tables: Iterable[str] = CACHED_TABLES)
     )
     connection.exec_driver_sql("INSERT OR IGNORE INTO change_counter VALUES (1, 0)")
     for table, change in product(tables, _CHANGES):
-        connection.exec_driver_sql(
-            f"CREATE TRIGGER IF NOT EXISTS count_{change.lower()}_{table} AFTER {change} ON {table} BEGIN {_COUNT} END"
-        )
+        name = f"count_{change.lower()}_{table}"
+        event, condition = _CACHED_CHANGES.get((table, change), (change, ""))
+        connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
+        connection.exec_driver_sql(f"CREATE TRIGGER {name} AFTER {event} ON {table} {condition} BEGIN {_COUNT} END")
 
 
 class ChangeWatch:

@@ -20,6 +20,7 @@ from sqlalchemy.orm import configure_mappers
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
+from ragstore.kit.fair_queue import FairSemaphore
 from ragstore.kit.tracing.spans import span
 from ragstore_gateway.database import metrics
 from ragstore_gateway.database.change_counter import ChangeWatch, count_changes
@@ -42,6 +43,8 @@ START_SECONDS: Final = 30.0
 """How long a start waits for PostgreSQL: a database often starts together with the gateway."""
 
 POOL_SIZE: Final = 10
+
+UNAVAILABLE: Final = "The database cannot be used at the moment"
 
 DISK_FULL: Final = "53100"
 """PostgreSQL's code of a disk without room."""
@@ -74,6 +77,8 @@ class Database:
         self._engine: AsyncEngine | None = None
         self._for_transactions: dict[bool, AsyncEngine] = {}
         self._watch: ChangeWatch | None = None
+        # SQLite has no queue: writers look again after a wait, and the next one is the first that looks.
+        self._writers = FairSemaphore(1)
         # SQLAlchemy would do this with the first query, in 50 ms of the event loop.
         configure_mappers()
 
@@ -115,7 +120,8 @@ class Database:
     async def session(self) -> AsyncIterator[AsyncSession]:
         """A session in a transaction, which is committed when the block ends and rolled back if it raises.
 
-        On SQLite, transactions run one after the other; a further one waits up to 10 s. Do not nest sessions.
+        On SQLite, transactions run one after the other; a further one waits up to 10 s. The callers of requests take
+        turns, and work outside of requests is one of them. Do not nest sessions.
 
         Raises:
             DatabaseUnavailable: the database does not respond, is busy, or rejects the connection.
@@ -243,11 +249,32 @@ class Database:
         system = "postgresql" if self.is_postgresql else "sqlite"
         name = f"{system} {'write' if write else 'read'}"
         with span(name, "client", {"db.system.name": system}), _unavailable():
-            async with AsyncSession(engine, expire_on_commit=False) as session:
+            async with self._turn(write=write), AsyncSession(engine, expire_on_commit=False) as session:
                 async with session.begin():
                     yield session
                 for call in session.info.get(_AFTER_COMMIT, ()):
                     call()
+
+    @asynccontextmanager
+    async def _turn(self, *, write: bool) -> AsyncIterator[None]:
+        """Wait until no other transaction of this process writes to SQLite.
+
+        Raises:
+            DatabaseUnavailable: it takes too long.
+        """
+        if self.is_postgresql or not write:
+            yield
+            return
+        try:
+            async with asyncio.timeout(BUSY_SECONDS):
+                await self._writers.acquire()
+        except TimeoutError:
+            metrics.failed("unavailable")
+            raise DatabaseUnavailable(UNAVAILABLE).because("other transactions have not ended") from None
+        try:
+            yield
+        finally:
+            self._writers.release()
 
     async def _migrate(self) -> None:
         if not self.is_postgresql:
@@ -348,12 +375,10 @@ def _lower(text: object) -> object:
 def _begin_sqlite(connection: Connection) -> None:
     # A transaction that reads first and then writes fails when another one has written meanwhile, without waiting.
     write = connection.get_execution_options().get(_WRITE, True)
-    if write:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-    elif write is False:  # a checkpoint, which is None, is no part of a transaction
+    if write is not None:  # a checkpoint is no part of a transaction
         driver = connection.connection.driver_connection
         assert isinstance(driver, SqliteConnection)  # noqa: S101  # `create_engine` has chosen it
-        driver.begin_later()
+        driver.begin_later("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 @contextmanager
@@ -367,12 +392,12 @@ def _unavailable() -> Iterator[None]:
             full = InsufficientStorage("The disk of the database is full; nothing was written")
             raise full.because(error_text(error)) from error
         metrics.failed("unavailable")
-        raise DatabaseUnavailable("The database cannot be used at the moment").because(error_text(error)) from error
+        raise DatabaseUnavailable(UNAVAILABLE).because(error_text(error)) from error
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
         metrics.failed("unavailable")
-        raise DatabaseUnavailable("The database cannot be used at the moment").because(error_text(error)) from error
+        raise DatabaseUnavailable(UNAVAILABLE).because(error_text(error)) from error
 
 
 def _is_final(error: SQLAlchemyError | OSError) -> bool:

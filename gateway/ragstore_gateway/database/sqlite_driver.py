@@ -36,13 +36,17 @@ class SqliteConnection(aiosqlite.Connection):
         super().__init__(lambda: sqlite3.connect(path, timeout=timeout, cached_statements=0), ITER_ROWS)
         # As SQLAlchemy does: a connection that is never closed must not keep the process.
         self._thread.daemon = True
-        self._begins_later = False
+        self._begin = ""
         self._called = 0
         self._returned = 0
 
-    def begin_later(self) -> None:
-        """Begin a transaction together with its first statement. SQLite, too, waits for a statement that reads."""
-        self._begins_later = True
+    def begin_later(self, begin: str = "BEGIN") -> None:
+        """Begin a transaction together with its first statement.
+
+        Args:
+            begin: the first statement of the transaction.
+        """
+        self._begin = begin
 
     def cursor(self) -> SqliteCursor:  # type: ignore[override]  # SQLAlchemy needs only what this one has
         """A cursor. It is opened when a statement is executed."""
@@ -50,14 +54,14 @@ class SqliteConnection(aiosqlite.Connection):
 
     async def commit(self) -> None:
         """Commit the transaction."""
-        if self._begins_later:
-            self._begins_later = False
+        if self._begin:
+            self._begin = ""
         else:
             await super().commit()
 
     async def rollback(self) -> None:
         """Roll back the transaction, if there is one."""
-        self._begins_later = False
+        self._begin = ""
         # SQLAlchemy calls this whenever a connection returns to the pool. A call that was cancelled may still run.
         if self._called != self._returned or self.in_transaction:
             await super().rollback()
@@ -68,11 +72,11 @@ class SqliteConnection(aiosqlite.Connection):
         Args:
             function: gets the connection, which only this thread may use.
         """
-        begins, self._begins_later = self._begins_later, False
+        begin, self._begin = self._begin, ""
 
         def begun(connection: sqlite3.Connection) -> T:
-            if begins:
-                connection.execute("BEGIN").close()
+            if begin:
+                connection.execute(begin).close()
             return function(connection)
 
         return await self._call(begun)

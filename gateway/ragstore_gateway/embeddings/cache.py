@@ -11,9 +11,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from prometheus_client import Counter, Gauge
 
-from ragstore.kit.context import current_budget, current_caller
+from ragstore.kit.context import current_caller
 from ragstore.kit.errors import ServiceError
 from ragstore.kit.time_slices import TimeSlices, run_whole
+from ragstore_gateway.embeddings.call_deadline import call_deadline
 from ragstore_gateway.embeddings.caller_limit import CallerLimit
 from ragstore_gateway.embeddings.embedder import Embedder, Kind, Vectors, normalized
 from ragstore_gateway.errors import EmbeddingTimeout
@@ -92,7 +93,7 @@ class CachingEmbedder:
         inner: computes vectors.
         cache: keeps them.
         identity: the provider and its parameters, as bytes; never with a secret.
-        timeout_seconds: time limit of one call; the time limit of the request in progress applies, too.
+        timeout_seconds: time limit of a call of a request, its wait for a turn included; see `call_deadline`.
         limit: limits the calls of each caller that compute vectors; None for no limit.
         slices: runs the hashing of large texts; None for slices of its own.
     """
@@ -124,10 +125,8 @@ class CachingEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`. A text that is given twice is computed once."""
-        ends = asyncio.get_running_loop().time() + self._timeout_seconds
-        budget = current_budget()
         try:
-            async with asyncio.timeout_at(ends if budget is None else min(ends, budget.ends)):
+            async with asyncio.timeout_at(call_deadline(self._timeout_seconds)):
                 vectors = await self._embed(texts, kind)
         except TimeoutError:
             raise EmbeddingTimeout(f"{self.name} did not embed the texts in time") from None

@@ -1,4 +1,4 @@
-"""`ProviderEmbedder`: sends texts to a provider, in batches, with retries, within a deadline."""
+"""`ProviderEmbedder`: sends texts to a provider, in batches, each with retries within a time limit."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ragstore.kit.errors import ServiceError
 from ragstore.kit.fair_queue import FairSemaphore
 from ragstore.kit.tracing.spans import SetAttribute, outgoing_headers, span
 from ragstore_gateway.embeddings.batches import batches
+from ragstore_gateway.embeddings.call_deadline import call_deadline
 from ragstore_gateway.embeddings.embedder import Kind, Vectors, normalized
 from ragstore_gateway.embeddings.providers.provider import (
     MAX_DIMENSIONS,
@@ -96,7 +97,9 @@ class ProviderEmbedder:
         connections: the pool.
         slots: the slots for requests in flight, which callers get in turn.
         concurrency: maximum number of requests in flight of one call.
-        timeout_seconds: time limit of one call of `embed`, retries and waiting included.
+        timeout_seconds: time limit of a batch, its retries included. It begins with the first slot of the batch, and
+            further waits for slots do not count. It is also the time limit of a whole call of a request; see
+            `call_deadline`.
     """
 
     def __init__(
@@ -125,7 +128,7 @@ class ProviderEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind, *, normalize: bool = True) -> Vectors:
         """Embed texts; see `Embedder`."""
-        ends = asyncio.get_running_loop().time() + self._timeout_seconds
+        ends = call_deadline(self._timeout_seconds)
         try:
             async with asyncio.timeout_at(ends):
                 vectors = await self._all(texts, kind, ends)
@@ -134,7 +137,7 @@ class ProviderEmbedder:
         self._check_dimension(vectors)
         return normalized(vectors) if normalize else vectors
 
-    async def _all(self, texts: Sequence[str], kind: Kind, ends: float) -> Vectors:
+    async def _all(self, texts: Sequence[str], kind: Kind, ends: float | None) -> Vectors:
         """Embed all texts, a batch a request. The first failure ends the other requests."""
         found: dict[int, Vectors] = {}
         # A batch is made when its turn comes: measuring many megabytes of texts would hold up other requests.
@@ -156,22 +159,35 @@ class ProviderEmbedder:
             raise EmbeddingFailed(f"{self.name} returned vectors of different dimensions")
         return np.concatenate(rows)
 
-    async def _batch(self, texts: list[str], kind: Kind, ends: float) -> Vectors:
-        """Embed a batch, with retries."""
+    async def _batch(self, texts: list[str], kind: Kind, ends: float | None) -> Vectors:
+        """Embed a batch, with retries.
+
+        Args:
+            ends: when the call ends, in the event loop's time; None for no end.
+
+        Raises:
+            TimeoutError: the provider did not respond in time.
+        """
         request = self._provider.request(texts, kind)
+        now = asyncio.get_running_loop().time
+        left = self._timeout_seconds
+        latest = now() + left
         attempt = 0
         while True:
             attempt += 1
             try:
                 with temporary_copies() as count:
+                    # Without a limit of its own: the slots are held by requests that have one.
                     async with self._slots.slot():
-                        content = await self._send(request, max_response_bytes(len(texts)), count)
+                        latest = now() + left
+                        async with asyncio.timeout_at(latest):
+                            content = await self._send(request, max_response_bytes(len(texts)), count)
                     return self._decoded(content, len(texts))
             except _Retry as failure:
                 wait = backoff(attempt) if failure.wait is None else failure.wait
-                left = ends - asyncio.get_running_loop().time()
+                left = latest - now() - wait
                 # A wait beyond the deadline would only delay the error.
-                if attempt >= MAX_ATTEMPTS or wait >= left:
+                if attempt >= MAX_ATTEMPTS or left <= 0 or (ends is not None and now() + wait >= ends):
                     raise failure.error from None
                 _log.info("embedding request is retried", provider=self.name, attempt=attempt, wait_seconds=wait)
                 await asyncio.sleep(wait)

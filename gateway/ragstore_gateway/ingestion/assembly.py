@@ -24,6 +24,7 @@ from ragstore_gateway.ingestion.chunk_copies import ChunkCopies
 from ragstore_gateway.ingestion.collections import Collections
 from ragstore_gateway.ingestion.copies import copy_documents
 from ragstore_gateway.ingestion.documents import AlsoStore, Choice, Documents
+from ragstore_gateway.ingestion.embedding_requests import EmbeddingRequests
 from ragstore_gateway.ingestion.group_acceptance import GroupAcceptance
 from ragstore_gateway.ingestion.jobs import Jobs
 from ragstore_gateway.ingestion.keyword_backfill import KeywordBackfill
@@ -112,7 +113,8 @@ class Ingestion:
 
         retries = Retries(settings.ingestion_retry_seconds)
         copies = ChunkCopies(self.collections)
-        shared = SharedIngestion(self.collections, publication, texts, copies, has_lease, self.priority)
+        requests = EmbeddingRequests(settings.embedding_concurrency)
+        shared = SharedIngestion(self.collections, publication, texts, copies, requests, has_lease, self.priority)
         recorded = RecordedIngestion(
             database, self.collections, publication, texts, copies, retries, has_lease, self.priority
         )
@@ -120,6 +122,7 @@ class Ingestion:
             IngestionQueue(database, self.collections, leases, workload),
             leases,
             Pipeline(publication, self._removals, shared, recorded, self.priority),
+            requests,
             self.priority,
             settings.ingestion_concurrency,
             REPLICA_POLL_SECONDS if database.is_postgresql else POLL_SECONDS,
@@ -147,7 +150,7 @@ class Ingestion:
             ingestion = await self._groups.accept(base_id, document)
         else:
             ingestion = await self.documents.accept(base_id, document, also)
-        self._jobs.wake()
+        self._jobs.wake_for(base_id)
         return ingestion
 
     async def ingest_many(self, base_id: str, documents: Sequence[NewContent]) -> list[IngestionRow | NotAccepted]:

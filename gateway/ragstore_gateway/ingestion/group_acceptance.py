@@ -7,6 +7,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from typing import Final
 
+from ragstore.kit.context import set_caller
 from ragstore_gateway.ingestion.acceptance import NewContent, NotAccepted
 from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.search_priority import SearchPriority
@@ -40,6 +41,10 @@ class GroupAcceptance:
         self._priority = priority
         self._waiting: dict[str, list[_Waiting]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # A task accepts the documents of several requests, so it has the context of none. A caller of its own takes
+        # turns with the jobs, and does not wait for all of them.
+        self._context = Context()
+        self._context.run(set_caller, "acceptances")
 
     async def accept(self, base_id: str, document: NewContent) -> IngestionRow:
         """Accept a document; see `Documents.accept`."""
@@ -48,8 +53,7 @@ class GroupAcceptance:
             self._waiting[base_id].append(waiting)
         else:
             self._waiting[base_id] = [waiting]
-            # It accepts the documents of other requests, too, so it has the context of none.
-            task = asyncio.create_task(self._priority.pausing(self._accept_all(base_id)), context=Context())
+            task = asyncio.create_task(self._priority.pausing(self._accept_all(base_id)), context=self._context.copy())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await waiting.accepted

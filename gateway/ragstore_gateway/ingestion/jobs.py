@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -11,19 +10,23 @@ from typing import Final
 
 import structlog
 
-from ragstore.kit.background import in_background
+from ragstore.kit.background import cancel_all, in_background
 from ragstore.kit.tracing.spans import span
 from ragstore_gateway.claims.leases import Leases
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.ingestion import events, metrics
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
+from ragstore_gateway.ingestion.embedding_requests import EmbeddingRequests
 from ragstore_gateway.ingestion.errors import LeaseLost
 from ragstore_gateway.ingestion.pipeline import Pipeline
 from ragstore_gateway.ingestion.queue import MAX_DOCUMENTS, IngestionQueue, Lane
 from ragstore_gateway.ingestion.search_priority import SearchPriority
 
-LINGER_SECONDS: Final = 0.1
+LINGER_SECONDS: Final = 0.25
 """How long the documents of a base wait for further ones while a job of the base runs, unless they fill a job."""
+
+PREPARING: Final = frozenset({"plan", "extract", "split"})
+"""The steps of a document before its chunks are embedded."""
 
 _log = structlog.get_logger(__name__)
 
@@ -35,6 +38,7 @@ class Jobs:
         queue: claims documents.
         leases: the lease of this process.
         pipeline: ingests the documents of a job.
+        requests: the requests of jobs for embeddings.
         priority: delays jobs during searches.
         concurrency: maximum number of jobs that run concurrently. A base has three quarters of them at most, so that a
             large base does not delay the others.
@@ -46,6 +50,7 @@ class Jobs:
         queue: IngestionQueue,
         leases: Leases,
         pipeline: Pipeline,
+        requests: EmbeddingRequests,
         priority: SearchPriority,
         concurrency: int,
         poll_seconds: float,
@@ -53,6 +58,8 @@ class Jobs:
         self._queue = queue
         self._leases = leases
         self._pipeline = pipeline
+        self._requests = requests
+        requests.on_room = self.wake
         self._priority = priority
         self._concurrency = concurrency
         self._lane_concurrency = max(1, concurrency * 3 // 4)
@@ -61,11 +68,27 @@ class Jobs:
         self._running: dict[asyncio.Task[None], Sequence[ClaimedDocument]] = {}
         self._claimed_at: dict[str, float] = {}
         self._lingers = False
+        self._later: asyncio.TimerHandle | None = None
         leases.add(queue, self._interrupt)
 
     def wake(self) -> None:
         """Look for documents now."""
         self._woken.set()
+
+    def wake_for(self, base_id: str) -> None:
+        """Look for a document that was accepted, as soon as a job of its base may start.
+
+        Args:
+            base_id: the knowledge base of the document.
+        """
+        if self._is_full(base_id):
+            # The end of a job wakes, or of a request for embeddings.
+            return
+        waited = monotonic() - self._claimed_at.get(base_id, -LINGER_SECONDS)
+        if waited >= LINGER_SECONDS:
+            self.wake()
+        elif self._later is None:
+            self._later = asyncio.get_running_loop().call_later(LINGER_SECONDS - waited, self._wake_later)
 
     def cancel(self, ingestion_id: str) -> None:
         """Stop the work on an ingestion that has ended, if this process works on it.
@@ -86,6 +109,10 @@ class Jobs:
                 yield
         finally:
             await self._interrupt()
+
+    def _wake_later(self) -> None:
+        self._later = None
+        self.wake()
 
     async def _run_forever(self) -> None:
         while True:
@@ -113,22 +140,18 @@ class Jobs:
             # The jobs before are interrupted first.
             return
         while lanes and len(self._running) < self._concurrency:
-            jobs = Counter(claimed[0].row.base_id for claimed in self._running.values())
-            lanes = [lane for lane in lanes if self._may_start(lane, jobs[lane.base_id])]
+            lanes = [lane for lane in lanes if self._may_start(lane)]
             if not lanes:
                 return
-            lane = min(lanes, key=lambda lane: (jobs[lane.base_id], lane.oldest))
+            lane = min(lanes, key=lambda lane: (self._jobs_of(lane.base_id), lane.oldest))
             left = await self._start_job(lane)
             lanes = [each for each in lanes if each is not lane] + ([left] if left is not None else [])
 
-    def _may_start(self, lane: Lane, jobs: int) -> bool:
-        """Whether a further job of a base may start.
-
-        Args:
-            jobs: the number of its jobs that run.
-        """
-        if jobs >= self._lane_concurrency:
+    def _may_start(self, lane: Lane) -> bool:
+        """Whether a further job of a base may start."""
+        if self._is_full(lane.base_id):
             return False
+        jobs = self._jobs_of(lane.base_id)
         waited = monotonic() - self._claimed_at.get(lane.base_id, -LINGER_SECONDS)
         if jobs and not lane.interrupted and lane.new < MAX_DOCUMENTS and waited < LINGER_SECONDS:
             self._lingers = True
@@ -156,6 +179,16 @@ class Jobs:
             left = Lane(lane.base_id, lane.new - len(claimed) if claimed else 0, 0, lane.oldest)
         return left if left.new > 0 or left.interrupted > 0 else None
 
+    def _is_full(self, base_id: str) -> bool:
+        """Whether no further job of a base may start now."""
+        jobs = [claimed for claimed in self._running.values() if claimed[0].row.base_id == base_id]
+        preparing = sum(all(each.step in PREPARING for each in claimed) for claimed in jobs)
+        return len(jobs) >= self._lane_concurrency or self._requests.is_full(base_id, preparing)
+
+    def _jobs_of(self, base_id: str) -> int:
+        """The number of jobs of a base that run."""
+        return sum(claimed[0].row.base_id == base_id for claimed in self._running.values())
+
     async def _run(self, claimed: Sequence[ClaimedDocument]) -> None:
         ids = [each.id for each in claimed]
         base_id = claimed[0].row.base_id
@@ -182,13 +215,10 @@ class Jobs:
         claimed = self._running.pop(task)
         self._queue.claimed.difference_update(each.id for each in claimed)
         base_id = claimed[0].row.base_id
-        if all(each[0].row.base_id != base_id for each in self._running.values()):
+        if not self._jobs_of(base_id):
             self._claimed_at.pop(base_id, None)
         self.wake()
 
     async def _interrupt(self) -> None:
         """End all jobs of this process. Nothing of their ingestions is changed."""
-        tasks = list(self._running)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(list(self._running))

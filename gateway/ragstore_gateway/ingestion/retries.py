@@ -49,7 +49,8 @@ class Retries:
     """Repeats calls, with exponential backoff.
 
     Args:
-        max_seconds: how long a call is repeated.
+        max_seconds: how long a call is repeated, from its first failure: the time until then may be a wait for the
+            slots of a provider, which other calls have.
     """
 
     def __init__(self, max_seconds: float) -> None:
@@ -74,7 +75,7 @@ class Retries:
             IngestionAbandoned: a retry is not needed any more.
             ServiceError: it failed permanently, or for too long.
         """
-        end = time.monotonic() + self._max_seconds
+        end = float("inf")
         attempt = 0
         waiting_for = ""
         while True:
@@ -82,6 +83,8 @@ class Retries:
                 result = await work()
             except ServiceError as error:
                 attempt += 1
+                if attempt == 1:
+                    end = time.monotonic() + self._max_seconds
                 wait = backoff(attempt, error.retry_after)
                 if not may_succeed(error, attempt) or time.monotonic() + wait > end:
                     raise

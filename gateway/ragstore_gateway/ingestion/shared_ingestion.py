@@ -21,6 +21,7 @@ from ragstore_gateway.ingestion.chunk_copies import ChunkCopies, ChunkRange
 from ragstore_gateway.ingestion.claimed_document import ClaimedDocument
 from ragstore_gateway.ingestion.collections import Collection, Collections
 from ragstore_gateway.ingestion.embedded_text import embedded_text
+from ragstore_gateway.ingestion.embedding_requests import EmbeddingRequests
 from ragstore_gateway.ingestion.errors import LeaseLost
 from ragstore_gateway.ingestion.publication import Publication, Published
 from ragstore_gateway.ingestion.records import BATCH, BATCH_BYTES, records_of
@@ -56,6 +57,7 @@ class SharedIngestion:
         publication: ends ingestions.
         texts: extracts and splits texts.
         copies: copies chunks.
+        requests: counts the requests for embeddings.
         may_write: whether this process may still write: no other one has taken over its ingestions.
         priority: delays ingestions during searches.
     """
@@ -66,11 +68,13 @@ class SharedIngestion:
         publication: Publication,
         texts: TextTools,
         copies: ChunkCopies,
+        requests: EmbeddingRequests,
         may_write: Callable[[], bool],
         priority: SearchPriority,
     ) -> None:
         self._collections = collections
         self._copies = copies
+        self._requests = requests
         self._publication = publication
         self._texts = texts
         self._may_write = may_write
@@ -227,9 +231,10 @@ class SharedIngestion:
         slots = asyncio.Semaphore(CONCURRENCY)
 
         async def embed(request: Sequence[_Piece]) -> Vectors:
-            async with slots:
-                embedder = self._collections.embedder(collection)
-                return await embedder.embed([piece.text for piece in request], "document")
+            with self._requests.request(request[0].claimed.row.base_id):
+                async with slots:
+                    embedder = self._collections.embedder(collection)
+                    return await embedder.embed([piece.text for piece in request], "document")
 
         with metrics.step("embed"):
             outcomes = await asyncio.gather(

@@ -13,6 +13,7 @@ from sqlalchemy import make_url, text
 from sqlalchemy.exc import IntegrityError
 
 from ragstore.kit import data_folder
+from ragstore.kit.context import set_caller
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway.database import database as database_module
 from ragstore_gateway.database.database import Database
@@ -66,6 +67,32 @@ async def test_a_session_is_committed_at_its_end_and_rolled_back_by_an_exception
 async def test_concurrent_transactions_that_read_and_then_write_all_succeed(database: Database) -> None:
     await asyncio.gather(*(increment(database) for _ in range(30)))
     assert await count(database) == 30
+
+
+async def test_on_sqlite_the_callers_of_transactions_that_write_take_turns(tmp_path: Path) -> None:
+    """SQLite has no queue: a transaction waited for 1.2 s beside shorter ones."""
+    database = Database(make_url(f"sqlite+aiosqlite:///{tmp_path / 'gateway.db'}"))
+    order: list[str] = []
+
+    async def write_as(caller: str | None, name: str) -> None:
+        if caller is not None:
+            set_caller(caller)
+        async with database.session() as session:
+            await session.execute(text("DELETE FROM configuration"))
+            order.append(name)
+
+    async with database.running(), asyncio.TaskGroup() as group, database.session() as session:
+        await session.execute(text("SELECT 1"))
+        for number in range(5):
+            group.create_task(write_as(None, f"job {number}"))
+        for number in range(2):
+            group.create_task(write_as("key", f"upload {number}"))
+        group.create_task(write_as("other", "upload of another key"))
+        await asyncio.sleep(0.1)
+        assert order == []
+    assert order[0] == "job 0"
+    assert order[1:5] == ["upload 0", "upload of another key", "job 1", "upload 1"]
+    assert order[5:] == ["job 2", "job 3", "job 4"]
 
 
 async def test_a_reader_does_not_wait_for_a_writer(database: Database) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiosqlite
 import pytest
 from sqlalchemy import CursorResult, text
 
@@ -177,6 +178,19 @@ async def test_a_transaction_that_began_with_its_first_statement_is_rolled_back(
     assert not connection.in_transaction
     cursor = await connection.cursor().execute("SELECT count(*) FROM sqlite_schema")
     assert await cursor.fetchall() == [(0,)]
+
+
+async def test_a_transaction_that_writes_excludes_others_from_its_first_statement_on(
+    connection: SqliteConnection, tmp_path: Path
+) -> None:
+    connection.begin_later("BEGIN IMMEDIATE")
+    assert not connection.in_transaction
+    await connection.cursor().execute("SELECT count(*) FROM sqlite_schema")
+    async with aiosqlite.connect(tmp_path / FILE, timeout=0) as other:
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            await other.execute("BEGIN IMMEDIATE")
+    await connection.commit()
+    assert not connection.in_transaction
 
 
 async def test_the_rows_that_are_left_are_forgotten_when_a_cursor_is_closed(database: Database) -> None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import make_url, text
+from sqlalchemy import make_url, select, text
+from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore_gateway.configurations.tables import ConfigurationRow
 from ragstore_gateway.database.change_counter import CACHED_TABLES, count_changes
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.versioned_cache import VersionedCache
+from ragstore_gateway.ingestion.acceptance import new_document
+from ragstore_gateway.ingestion.tables import DocumentRow
 
 
 @pytest.fixture
@@ -135,3 +140,65 @@ async def test_on_sqlite_the_changes_of_each_cached_table_count_also_after_its_t
             found = await session.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'"))
             assert counted <= {*found}
             await session.execute(text(f"DROP TRIGGER count_update_{CACHED_TABLES[0]}"))
+
+
+async def test_on_sqlite_an_upload_keeps_the_entries_and_a_publication_does_not(tmp_path: Path) -> None:
+    database = Database(make_url(f"sqlite+aiosqlite:///{tmp_path / 'gateway.db'}"))
+    now = datetime.now(UTC)
+    async with database.running(), database.session() as session:
+        # A version of the gateway before made this trigger.
+        await session.execute(text("DROP TRIGGER count_insert_document"))
+        await session.execute(
+            text(
+                "CREATE TRIGGER count_insert_document AFTER INSERT ON document "
+                "BEGIN UPDATE change_counter SET changes = changes + 1; END"
+            )
+        )
+        session.add(
+            ConfigurationRow(
+                id="base",
+                kind="rags",
+                name="base",
+                current_version=1,
+                deleted=False,
+                created_on=now,
+                modified_on=now,
+                tenant="",
+            )
+        )
+    async with database.running():
+        known = await database.cached_version()
+
+        async def is_kept(change: Callable[[AsyncSession], Awaitable[object]]) -> bool:
+            nonlocal known
+            before = known
+            async with database.session() as session:
+                await change(session)
+            known = await database.cached_version()
+            return before == known
+
+        async def upload(session: AsyncSession) -> None:
+            session.add(new_document("base", "tea", now))
+
+        async def upload_again(session: AsyncSession) -> None:
+            (row,) = await session.scalars(select(DocumentRow))
+            row.last_sequence += 1
+
+        async def publish(session: AsyncSession) -> None:
+            (row,) = await session.scalars(select(DocumentRow))
+            row.current_revision = "revision"
+
+        async def touch(session: AsyncSession) -> None:
+            (row,) = await session.scalars(select(DocumentRow))
+            row.modified_on = now + timedelta(seconds=1)
+
+        async def delete(session: AsyncSession) -> None:
+            (row,) = await session.scalars(select(DocumentRow))
+            await session.delete(row)
+
+        assert await is_kept(upload)
+        assert await is_kept(upload_again)
+        assert not await is_kept(publish)
+        assert await is_kept(upload_again)
+        assert not await is_kept(touch)
+        assert not await is_kept(delete)

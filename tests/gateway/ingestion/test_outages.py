@@ -175,6 +175,27 @@ async def test_a_restart_of_the_provider_in_the_middle_of_many_documents_loses_n
     assert found.states == {"completed": 36}
 
 
+@pytest.mark.process
+async def test_ingestions_wait_for_the_slots_of_a_slow_provider_longer_than_a_call_may_take(tmp_path: Path) -> None:
+    """With a provider that took 8 s for each request, ingestions failed with `embedding_timeout`."""
+    limits = {"RAGSTORE_GATEWAY_EMBEDDING_CONCURRENCY": "1", "RAGSTORE_GATEWAY_EMBEDDING_TIMEOUT_SECONDS": "1"}
+    # Each document has 30 chunks, so that each one is a request.
+    texts = ["\n".join(f"tea {number} {line} ".ljust(100, ".") for line in range(30)) for number in range(12)]
+    async with embedding_server(seconds=0.2) as slow:
+        with running(start_gateway(tmp_path, {**ENVIRON, **limits})) as served:
+            async with client_of(served.url) as client:
+                bases = [
+                    await new_base(client, slow, chunkStrategy="window", chunkSize=100, chunkOverlap=0)
+                    for _ in range(2)
+                ]
+                sent = [(base, f"doc-{number}", text) for base in bases for number, text in enumerate(texts)]
+                ids = await asyncio.gather(*(base.ingest(name, text) for base, name, text in sent))
+                states = [(await base.ended(each))["status"] for (base, _, _), each in zip(sent, ids, strict=True)]
+            assert set(states) == {"completed"}
+            assert retries_of(served) == []
+            assert "continue alone" not in served.log.read_text()
+
+
 @pytest.fixture(scope="module")
 def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A gateway that waits as long as the default says."""
