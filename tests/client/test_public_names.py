@@ -25,7 +25,7 @@ MODULES = (
 
 
 def public_members(module: str) -> Iterator[object]:
-    """What a module exports."""
+    """The exports of a module."""
     loaded = importlib.import_module(module)
     for name in loaded.__all__:
         yield getattr(loaded, name)
