@@ -54,6 +54,19 @@ def test_a_marked_test_and_one_in_a_folder_of_such_tests_are_not_in_the_tier(inn
     assert inner.pytest("--fast").counts == {"passed": 1, "deselected": 1}
 
 
+def test_a_module_without_a_test_of_the_tier_is_listed_and_with_the_marker_it_is_not_imported(inner: InnerRun) -> None:
+    inner.write("conftest", FIXTURES)
+    inner.write("test_a", "def test_it(client): pass")
+    inner.write("test_b", "def test_it(client): pass\ndef test_other(): pass")
+    marked = "import pytest\n\npytestmark = pytest.mark.process\n\nraise AssertionError"
+    inner.write("test_c", marked)
+    for workers in ("0", "1"):
+        run = inner.pytest("--fast", "--numprocesses", workers)
+        assert run.counts["passed"] == 1
+        _, _, listed = run.output.partition("modules without a test of the fast tier")
+        assert [name for name in ("test_a.py", "test_b.py", "test_c.py") if name in listed] == ["test_a.py"]
+
+
 def test_the_run_after_the_tier_has_all_other_tests_and_the_properties_of_the_tier(inner: InnerRun) -> None:
     inner.write("conftest", FIXTURES)
     property_ = "from hypothesis import given, strategies\n@given(strategies.none())\ndef test_property(_): pass\n"

@@ -6,7 +6,7 @@ A test is not in the tier if it uses a fixture with `@starts_process`, itself or
 marker `process`, or if it is in one of `PROCESS_FOLDERS`. A test of the tier that starts a process fails.
 
 The tier does not import a module with `pytestmark = pytest.mark.process`: each worker imports all modules, and the
-packages of some take a second.
+packages of some take a second. The end of a run lists modules without a test of the tier that lack this line.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import is_hypothesis_test
@@ -39,6 +39,9 @@ PROCESS_MODULE = re.compile(r"^pytestmark = pytest\.mark\.process$", re.MULTILIN
 
 _started = pytest.StashKey[float]()
 
+_in_vain = pytest.StashKey[set[str]]()
+"""Modules that were imported although none of their tests is in the tier."""
+
 _being_set_up: list[str] = []
 """The fixture that is being set up, after the fixtures that requested it while they were set up themselves."""
 
@@ -53,6 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
+    config.stash[_in_vain] = set()
     config.addinivalue_line("markers", "process: the test starts a process")
 
 
@@ -71,6 +75,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect the other tests that start processes, in the fast tier, or the tests that it has run."""
     if config.getoption("--fast"):
         deselected = {item for item in items if _starts_process(item)}
+        config.stash[_in_vain] = {_module(item) for item in deselected} - {
+            _module(item) for item in items if item not in deselected
+        }
     elif config.getoption("--after-fast"):
         deselected = {
             item for item in items if not (_is_in_folder(item) or _starts_process(item) or _is_property(item))
@@ -109,9 +116,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     session.config.stash[_started] = time.monotonic()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the modules that a worker of pytest-xdist imported in vain."""
+    node.config.stash[_in_vain] |= set(getattr(node, "workeroutput", {}).get("in_vain", ()))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that took too long."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["in_vain"] = sorted(session.config.stash[_in_vain])
     limit: float | None = session.config.getoption("--max-seconds")
     is_late = limit is not None and time.monotonic() - session.config.stash[_started] > limit
     if is_late and session.exitstatus == pytest.ExitCode.OK:
@@ -120,6 +135,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Compare the time with the limit. Processor time shows whether the tests or the machine took too long."""
+    if config.stash[_in_vain]:
+        terminalreporter.section("modules without a test of the fast tier: add `pytestmark = pytest.mark.process`")
+        for module in sorted(config.stash[_in_vain]):
+            terminalreporter.line(module)
     limit: float | None = config.getoption("--max-seconds")
     if limit is None:
         return
@@ -129,6 +148,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     verdict = "TOO LONG: " if seconds > limit else ""
     terminalreporter.section("time")
     terminalreporter.line(f"{verdict}{seconds:.1f} s of {limit:g} s, {processor_seconds:.1f} s of processor time")
+
+
+def _module(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def _is_in_folder(item: pytest.Item) -> bool:
