@@ -39,6 +39,14 @@ def test_a_repeated_parameter(
     assert problem["errors"] == [{"path": f"$.{name}", "message": "The query parameter must not be repeated"}]
 
 
+@pytest.mark.parametrize("name", ["max_neighbors", "ef_construction", "ef_search"])
+@pytest.mark.parametrize("value", ["null", "NULL"])
+def test_a_parameter_that_is_null(rejection: SendInvalid, name: str, value: str) -> None:
+    problem = rejection("POST", f"/collections/COLLECTION/rebuild?{name}={value}")
+
+    assert problem["errors"] == [{"path": f"$.{name}", "message": "The query parameter must not be null"}]
+
+
 # -- collections --------------------------------------------------------------------------------
 
 
