@@ -75,9 +75,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect the other tests that start processes, in the fast tier, or the tests that it has run."""
     if config.getoption("--fast"):
         deselected = {item for item in items if _starts_process(item)}
-        config.stash[_in_vain] = {_module(item) for item in deselected} - {
-            _module(item) for item in items if item not in deselected
-        }
+        in_tier = {_module(item) for item in items if item not in deselected}
+        config.stash[_in_vain] = {module for item in deselected if (module := _module(item)) not in in_tier}
     elif config.getoption("--after-fast"):
         deselected = {
             item for item in items if not (_is_in_folder(item) or _starts_process(item) or _is_property(item))
@@ -119,7 +118,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take the modules that a worker of pytest-xdist imported in vain."""
-    node.config.stash[_in_vain] |= set(getattr(node, "workeroutput", {}).get("in_vain", ()))
+    modules: list[str] = getattr(node, "workeroutput", {}).get("in_vain", [])
+    node.config.stash[_in_vain].update(modules)
 
 
 @pytest.hookimpl(trylast=True)
