@@ -126,7 +126,8 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that took too long."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["in_vain"] = sorted(session.config.stash[_in_vain])
+        modules = session.config.stash[_in_vain]
+        session.config.workeroutput["in_vain"] = sorted(modules)
     limit: float | None = session.config.getoption("--max-seconds")
     is_late = limit is not None and time.monotonic() - session.config.stash[_started] > limit
     if is_late and session.exitstatus == pytest.ExitCode.OK:
@@ -135,9 +136,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Compare the time with the limit. Processor time shows whether the tests or the machine took too long."""
-    if config.stash[_in_vain]:
+    modules = config.stash[_in_vain]
+    if modules:
         terminalreporter.section("modules without a test of the fast tier: add `pytestmark = pytest.mark.process`")
-        for module in sorted(config.stash[_in_vain]):
+        for module in sorted(modules):
             terminalreporter.line(module)
     limit: float | None = config.getoption("--max-seconds")
     if limit is None:
