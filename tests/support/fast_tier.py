@@ -75,9 +75,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect the other tests that start processes, in the fast tier, or the tests that it has run."""
     if config.getoption("--fast"):
         deselected = {item for item in items if _starts_process(item)}
-        config.stash[_in_vain] = {_module(item) for item in deselected} - {
-            _module(item) for item in items if item not in deselected
-        }
+        in_tier = {_module(item) for item in items if item not in deselected}
+        config.stash[_in_vain] = {module for item in deselected if (module := _module(item)) not in in_tier}
     elif config.getoption("--after-fast"):
         deselected = {
             item for item in items if not (_is_in_folder(item) or _starts_process(item) or _is_property(item))
@@ -119,14 +118,16 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take the modules that a worker of pytest-xdist imported in vain."""
-    node.config.stash[_in_vain] |= set(getattr(node, "workeroutput", {}).get("in_vain", ()))
+    modules: list[str] = getattr(node, "workeroutput", {}).get("in_vain", [])
+    node.config.stash[_in_vain].update(modules)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run that took too long."""
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["in_vain"] = sorted(session.config.stash[_in_vain])
+        modules = session.config.stash[_in_vain]
+        session.config.workeroutput["in_vain"] = sorted(modules)
     limit: float | None = session.config.getoption("--max-seconds")
     is_late = limit is not None and time.monotonic() - session.config.stash[_started] > limit
     if is_late and session.exitstatus == pytest.ExitCode.OK:
@@ -135,9 +136,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Compare the time with the limit. Processor time shows whether the tests or the machine took too long."""
-    if config.stash[_in_vain]:
+    modules = config.stash[_in_vain]
+    if modules:
         terminalreporter.section("modules without a test of the fast tier: add `pytestmark = pytest.mark.process`")
-        for module in sorted(config.stash[_in_vain]):
+        for module in sorted(modules):
             terminalreporter.line(module)
     limit: float | None = config.getoption("--max-seconds")
     if limit is None:
