@@ -65,7 +65,7 @@ async def repeated(
 async def forever(
     work: Callable[[], Awaitable[object]], seconds: float, failed: str, woken: asyncio.Event | None = None
 ) -> None:
-    """Do work again and again. Whatever fails is logged, and the next repetition follows.
+    """Do work again and again. A failure is logged, and the next repetition follows.
 
     Args:
         seconds: the time between two repetitions.
