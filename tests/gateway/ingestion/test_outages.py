@@ -12,9 +12,9 @@ import pytest
 from aiohttp import web
 
 from ragstore.kit.errors import ServiceError
+from ragstore_gateway.database import repetition
 from ragstore_gateway.embeddings.embeddings import Embeddings
 from ragstore_gateway.errors import EmbeddingRejected, EmbeddingUnavailable, ModelUnavailable
-from ragstore_gateway.ingestion import retries
 from ragstore_gateway.ingestion.errors import IngestionAbandoned
 from ragstore_gateway.ingestion.retries import Retries
 from tests.gateway.embeddings.factories import embeddings
@@ -32,7 +32,7 @@ ENVIRON = {"RAGSTORE_GATEWAY_INGESTION_CONCURRENCY": "4", "RAGSTORE_GATEWAY_EMBE
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls of this process are repeated soon."""
-    monkeypatch.setattr(retries, "MAX_SECONDS", 0.05)
+    monkeypatch.setattr(repetition, "MAX_SECONDS", 0.05)
 
 
 @pytest.fixture
