@@ -29,8 +29,8 @@ class QueryGuard:
     def __init__(self, *open_prefixes: str) -> None:
         self._open_prefixes = open_prefixes
 
-    def __call__(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-        """Check a request.
+    async def __call__(self, connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        """Check a request. Litestar calls a guard that is no coroutine in a thread.
 
         Args:
             connection: the request.

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+import pytest
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from ragstore_gateway.claims.tables import ExecutorRow
 from tests.gateway.claims.conftest import GIVEN_BACK, Work
@@ -61,12 +65,28 @@ async def test_a_process_gives_back_what_it_has_claimed_and_does_not_work_on(wor
     assert await executors(work) == ["own"]
 
 
-async def test_work_is_not_given_back_between_the_commit_of_its_claim_and_its_begin(work: Work) -> None:
+async def test_work_is_not_given_back_between_the_commit_of_its_claim_and_its_begin(
+    work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = work.process("own")
-    async with own.claims.claiming():
-        await own.claim()
-        own.claims.claimed.clear()
-        assert await own.claims.give_back_left() == 0
+    await own.leases.hold()
+    committed, continued = asyncio.Event(), asyncio.Event()
+    session = work.knowledge.database.session
+
+    @asynccontextmanager
+    async def late() -> AsyncIterator[AsyncSession]:
+        async with session() as begun:
+            yield begun
+        committed.set()
+        await continued.wait()
+
+    monkeypatch.setattr(work.knowledge.database, "session", late)
+    claim = asyncio.create_task(own.claim())
+    await committed.wait()
+    assert await own.claims.give_back_left() == 0
+    continued.set()
+    await claim
+    own.claims.claimed.clear()
     assert await own.claims.give_back_left() == 1
 
 
