@@ -73,7 +73,8 @@ export function Grid({ label, columns, total, cells, onVisible, onMove, onOpen, 
     setTop(element.scrollTop);
   }
 
-  useEffect(() => {
+  // Not after the next frame: a key that is pressed before it would move from the row before.
+  useLayoutEffect(() => {
     if (current === undefined || height === 0 || current >= total) return;
     setActive(current);
     reveal(current);
