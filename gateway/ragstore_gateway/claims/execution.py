@@ -97,8 +97,7 @@ class Execution(ABC, Generic[Run]):
         except asyncio.CancelledError:
             if not self._is_lost:
                 # This process stops.
-                work.cancel()
-                await asyncio.gather(work, return_exceptions=True)
+                await cancel_all([work])
                 with suppress(DatabaseUnavailable):
                     await self._runs.end(self.run.id, INTERRUPTED, STOPPED, self.values)
                 raise

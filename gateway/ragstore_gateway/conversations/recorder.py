@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from ragstore.kit.background import cancel_all
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.conversations import metrics
 from ragstore_gateway.conversations.step import Step
@@ -74,8 +75,7 @@ class Recorder:
             yield
         finally:
             await self.flush(CLOSE_SECONDS)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancel_all([task])
             self._drop_all()
 
     async def record(self, step: Step) -> None:

@@ -1,4 +1,4 @@
-"""`Database`: the engine, its sessions, and the migrations that run when it starts."""
+"""`Database`: its sessions, and the migrations that run when it starts."""
 
 from __future__ import annotations
 
@@ -6,24 +6,22 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-import msgspec
 import structlog
-from sqlalchemy import URL, Connection, event, make_url, text
+from sqlalchemy import URL, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import configure_mappers
-from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from ragstore.kit.data_folder import OWNER_ONLY, FolderUnusableError, usable_bytes
 from ragstore.kit.fair_queue import FairSemaphore
 from ragstore.kit.tracing.spans import span
 from ragstore_gateway.database import metrics
 from ragstore_gateway.database.change_counter import ChangeWatch, count_changes
+from ragstore_gateway.database.engine import BUSY_SECONDS, WRITE, create_engine
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import pending, upgrade
 from ragstore_gateway.database.sqlite_driver import SqliteConnection
@@ -33,16 +31,8 @@ from ragstore_gateway.settings import Settings
 FILE: Final = "gateway.db"
 """Name of SQLite's file in the folder of the gateway's state."""
 
-BUSY_SECONDS: Final = 10.0
-"""Maximum wait for another transaction that writes to SQLite, and for a connection of the pool."""
-
-CONNECT_SECONDS: Final = 5
-"""Maximum wait for a connection to PostgreSQL."""
-
 START_SECONDS: Final = 30.0
 """How long a start waits for PostgreSQL: a database often starts together with the gateway."""
-
-POOL_SIZE: Final = 10
 
 UNAVAILABLE: Final = "The database cannot be used at the moment"
 
@@ -51,9 +41,6 @@ DISK_FULL: Final = "53100"
 
 _AFTER_COMMIT: Final = "after_commit"
 """Key of a session's functions that are called when its transaction is committed."""
-
-_WRITE: Final = "ragstore_write"
-"""Name of the execution option of transactions that may write."""
 
 _log = structlog.get_logger(__name__)
 
@@ -101,7 +88,7 @@ class Database:
         await self._migrate()
         self._engine = create_engine(self.url)
         # Made once: an engine with options costs a fifth of a transaction that reads.
-        self._for_transactions = {write: self._engine.execution_options(**{_WRITE: write}) for write in (False, True)}
+        self._for_transactions = {write: self._engine.execution_options(**{WRITE: write}) for write in (False, True)}
         folder = "" if self.is_postgresql else str(Path(str(self.url.database)).parent)
         if folder:
             self._watch = ChangeWatch(str(self.url.database))
@@ -208,7 +195,7 @@ class Database:
         """
         engine = create_engine(self.url, migrating=True)
         try:
-            async with engine.execution_options(**{_WRITE: False}).connect() as connection:
+            async with engine.execution_options(**{WRITE: False}).connect() as connection:
                 return await connection.run_sync(pending)
         except (OperationalError, InterfaceError, OSError) as error:
             raise DatabaseNotUsable(error_text(error)) from None
@@ -236,7 +223,7 @@ class Database:
             return
         if self._engine is None:
             raise DatabaseUnavailable("The database is not open")
-        engine = self._engine.execution_options(**{_WRITE: None})
+        engine = self._engine.execution_options(**{WRITE: None})
         with _unavailable():
             async with engine.connect() as connection:
                 await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -290,7 +277,7 @@ class Database:
         try:
             while True:
                 try:
-                    async with engine.execution_options(**{_WRITE: True}).begin() as connection:
+                    async with engine.execution_options(**{WRITE: True}).begin() as connection:
                         await connection.run_sync(upgrade)
                         if not self.is_postgresql:
                             await connection.run_sync(count_changes)
@@ -315,70 +302,6 @@ def after_commit(session: AsyncSession, call: Callable[[], object]) -> None:
         call: the function. It must not raise.
     """
     session.info.setdefault(_AFTER_COMMIT, []).append(call)
-
-
-def create_engine(url: URL, *, migrating: bool = False) -> AsyncEngine:
-    """An engine.
-
-    Args:
-        url: the database.
-        migrating: whether it is for migrations: one connection, without foreign keys on SQLite, where alembic copies
-            tables.
-    """
-    options: dict[str, Any] = {
-        "json_serializer": lambda value: msgspec.json.encode(value).decode(),
-        "json_deserializer": msgspec.json.decode,
-        "hide_parameters": True,
-    }
-    if migrating:
-        options["poolclass"] = NullPool
-    else:
-        options |= {"pool_size": POOL_SIZE, "max_overflow": POOL_SIZE, "pool_timeout": BUSY_SECONDS}
-    if url.get_backend_name() == "postgresql":
-        arguments = {"connect_timeout": CONNECT_SECONDS, "application_name": "ragstore-gateway"}
-        return create_async_engine(url, pool_pre_ping=True, connect_args=arguments, **options)
-    engine = create_async_engine(url, async_creator=partial(_connect_sqlite, str(url.database)), **options)
-    event.listen(engine.sync_engine, "connect", _configure_sqlite(foreign_keys=not migrating))
-    event.listen(engine.sync_engine, "begin", _begin_sqlite)
-    return engine
-
-
-async def _connect_sqlite(path: str) -> SqliteConnection:
-    connection = SqliteConnection(path, BUSY_SECONDS)
-    await connection
-    return connection
-
-
-def _configure_sqlite(*, foreign_keys: bool) -> Any:
-    def configure(connection: Any, _: ConnectionPoolEntry) -> None:
-        # The driver's own transactions begin only before some statements, and never before DDL.
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        for name, value in (
-            ("journal_mode", "WAL"),
-            # An acknowledged write survives a loss of power.
-            ("synchronous", "FULL"),
-            ("foreign_keys", "ON" if foreign_keys else "OFF"),
-        ):
-            cursor.execute(f"PRAGMA {name} = {value}")
-        cursor.close()
-        # SQLite's own knows ASCII only; a search in any case uses it.
-        connection.run_async(lambda driver: driver.create_function("lower", 1, _lower, deterministic=True))
-
-    return configure
-
-
-def _lower(text: object) -> object:
-    return text.lower() if isinstance(text, str) else text
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    # A transaction that reads first and then writes fails when another one has written meanwhile, without waiting.
-    write = connection.get_execution_options().get(_WRITE, True)
-    if write is not None:  # a checkpoint is no part of a transaction
-        driver = connection.connection.driver_connection
-        assert isinstance(driver, SqliteConnection)  # noqa: S101  # `create_engine` has chosen it
-        driver.begin_later("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from ragstore_gateway.database.base import Base
-from ragstore_gateway.database.database import create_engine, error_text
+from ragstore_gateway.database.database import error_text
+from ragstore_gateway.database.engine import create_engine
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import is_current, upgrade
 

@@ -11,6 +11,7 @@ from typing import Final, Self
 
 import msgspec
 
+from ragstore.kit.background import cancel_all
 from ragstore.kit.time_slices import rest_if_large
 from ragstore_gateway.errors import ExtractionUnavailable
 from ragstore_gateway.extraction.protocol import LENGTH, MAX_FORMAT_BYTES, READY, Request, Response, max_response_bytes
@@ -140,8 +141,7 @@ class Worker:
         except (OSError, msgspec.MsgspecError):
             raise WorkerFailed from None
         finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+            await cancel_all([sending])
 
     async def exchange(self, request: bytes, content: bytes, max_bytes: int) -> bytes:
         """Send a request of another program, and receive its response.

@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from ragstore.kit.background import cancel_all
 from ragstore.kit.tracing.spans import span
 from ragstore_gateway.database.repetition import repeated
 from ragstore_gateway.errors import DatabaseUnavailable
@@ -80,9 +81,7 @@ class Pipeline:
                 if isinstance(outcome, Exception):
                     raise outcome
         finally:
-            for task in alone:
-                task.cancel()
-            await asyncio.gather(*alone, return_exceptions=True)
+            await cancel_all(alone)
 
     async def _run_alone(self, claimed: ClaimedDocument, error: Exception | None) -> None:
         """Ingest a document alone, whatever happens to it.

@@ -13,6 +13,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from ragstore.kit.background import cancel_all
 from ragstore.kit.time_slices import rest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Vectors
@@ -342,9 +343,7 @@ class _Filling:
                 for task in done:
                     task.result()
         finally:
-            for task in embedding | writing:
-                task.cancel()
-            await asyncio.gather(*embedding, *writing, return_exceptions=True)
+            await cancel_all(embedding | writing)
 
     async def _embed(self, position: int) -> None:
         first, batch = self._batches[position]

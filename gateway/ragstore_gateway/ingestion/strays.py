@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from ragstore.kit.background import cancel_all
 from ragstore.kit.errors import ServiceError
 from ragstore_gateway.engines.engine_collection import MAX_PASSAGES, OWNER_KEY, Passage, Vector
 from ragstore_gateway.ingestion import metrics
@@ -50,10 +51,7 @@ class Strays:
         try:
             yield
         finally:
-            tasks = list(self._tasks.values())
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_all(self._tasks.values())
 
     def report(self, collection: Collection, vector: Vector, passages: Sequence[Passage]) -> None:
         """Check invisible chunks that a search found, and remove the strays among them.

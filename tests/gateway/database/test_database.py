@@ -16,6 +16,7 @@ from ragstore.kit import data_folder
 from ragstore.kit.context import set_caller
 from ragstore.kit.settings import SettingsError
 from ragstore_gateway.database import database as database_module
+from ragstore_gateway.database import engine as engine_module
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.settings import load, shown
@@ -110,8 +111,9 @@ async def test_foreign_keys_are_enforced(database: Database) -> None:
 
 
 async def test_a_writer_that_waits_too_long_is_503(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.1)
-    monkeypatch.setattr(database_module, "POOL_SIZE", 1)
+    for module in (database_module, engine_module):
+        monkeypatch.setattr(module, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(engine_module, "POOL_SIZE", 1)
     database = Database(make_url(database_url))
     async with database.running(), AsyncExitStack() as stack:
         # SQLite has one writer; the pool of PostgreSQL has two connections here.
@@ -133,8 +135,9 @@ def failures(reason: str) -> float:
 async def test_a_transaction_that_the_database_cannot_take_is_counted_and_one_that_fails_by_itself_is_not(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.1)
-    monkeypatch.setattr(database_module, "POOL_SIZE", 1)
+    for module in (database_module, engine_module):
+        monkeypatch.setattr(module, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(engine_module, "POOL_SIZE", 1)
     database = Database(make_url(database_url))
     before = failures("unavailable")
     async with database.running(), AsyncExitStack() as stack:

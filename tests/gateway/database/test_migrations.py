@@ -19,7 +19,8 @@ from sqlalchemy import Connection, make_url
 from ragstore_gateway.commands.state import import_tables
 from ragstore_gateway.database import database as database_module
 from ragstore_gateway.database.base import Base
-from ragstore_gateway.database.database import Database, create_engine
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.engine import create_engine
 from ragstore_gateway.database.errors import DatabaseNotUsable
 from ragstore_gateway.database.migrate import FOLDER, upgrade
 

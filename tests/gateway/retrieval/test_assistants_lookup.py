@@ -17,7 +17,8 @@ from ragstore_gateway.configurations.assistant import Assistant, Task
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.configurations import Configurations
 from ragstore_gateway.configurations.tables import ConfigurationVersionRow
-from ragstore_gateway.database.database import POOL_SIZE, Database
+from ragstore_gateway.database.database import Database
+from ragstore_gateway.database.engine import POOL_SIZE
 from ragstore_gateway.errors import DatabaseUnavailable
 from ragstore_gateway.retrieval import assistant_catalog as assistants_module
 from ragstore_gateway.retrieval.assistant import AssistantModel, AssistantServices

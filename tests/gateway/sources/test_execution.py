@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from ragstore_gateway.claims import execution as claimed_execution_module
 from ragstore_gateway.configurations.source import Source, SourceSettings
-from ragstore_gateway.database import database as database_module
+from ragstore_gateway.database import engine as engine_module
 from ragstore_gateway.database import repetition as repetition_module
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.sources import execution as execution_module
@@ -119,7 +119,7 @@ async def test_the_links_of_a_page_are_read_only_when_it_is_visited(site: Site) 
 @pytest.fixture
 async def busy_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Site, sqlite3.Connection]]:
     """A base with a source in a database that hardly waits, and another connection to it."""
-    monkeypatch.setattr(database_module, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.05)
     path = tmp_path / "gateway.db"
     database = Database(sa.make_url(f"sqlite+aiosqlite:///{path}"))
     async with database.running(), asyncio.timeout(SECONDS):
