@@ -23,7 +23,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Final, Literal
 
 from ragstore.chroma.adding import add
 from ragstore.chroma.backend import Backend
@@ -93,6 +93,10 @@ from ragstore.model.metadata import (
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.model.rebuilds import Rebuild
+
+MAX_ONLY_NEW: Final = 64
+"""Maximum number of documents of an upsert that is sent before it is known whether they exist. If one exists, it is
+sent again."""
 
 
 class ChromaStore:
@@ -353,9 +357,21 @@ class ChromaStore:
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
 
     async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
-        """Execute upserts as one."""
-        read = GetRecords(collection.id, ids_of(writes), columns=("metadatas",), in_order=False)
-        present = await self.backend.call(read)
+        """Execute upserts as one.
+
+        Embedded Chroma executes one call at a time, and each waits for the calls before it: there, a small write of
+        records that are all new is one call.
+        """
+        ids = ids_of(writes)
+        present: Records | None
+        if len(ids) <= MAX_ONLY_NEW and not self.backend.has_conditional_add:
+            merged = merge(collection.name, writes, {})
+            new = UpsertRecords(collection.id, merged.records, may_split=len(writes) == 1, only_new=True)
+            if (present := await self.backend.call(new)) is None:
+                return merged.outcomes
+        else:
+            read = GetRecords(collection.id, ids, columns=("metadatas",), in_order=False)
+            present = await self.backend.call(read)
         before = dict(zip(present.ids, present.metadatas or [], strict=True))
         merged = merge(collection.name, writes, before)
         if merged.records.ids:

@@ -247,17 +247,21 @@ class UndoAdd(_RecordsById[None], frozen=True, eq=False):
     write_token: str
 
 
-class UpsertRecords(_CollectionById[None], frozen=True, eq=False):
+class UpsertRecords(_CollectionById[Records | None], frozen=True, eq=False):
     """Write records in one transaction.
+
+    Returns None if they were written; with `only_new`, the ids and metadata of the records that exist otherwise.
 
     Attributes:
         may_split: whether a backend may use several transactions if one request to Chroma cannot hold the records.
+        only_new: whether nothing is written if one of the records exists. For embedded Chroma only.
     """
 
     name = "upsert"
 
     records: RecordBatch
     may_split: bool = False
+    only_new: bool = False
 
     @property
     def size(self) -> int:

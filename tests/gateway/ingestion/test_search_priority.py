@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 
 import httpx
 import numpy as np
@@ -13,7 +14,7 @@ from ragstore_gateway.engines.engine_collection import Record
 from ragstore_gateway.engines.in_memory_store import InMemoryStore
 from ragstore_gateway.ingestion import search_priority
 from ragstore_gateway.ingestion.errors import LeaseLost
-from ragstore_gateway.ingestion.search_priority import SMALL_WRITE, SearchPriority
+from ragstore_gateway.ingestion.search_priority import REST, SMALL_WRITE, SearchPriority
 from tests.gateway.ingestion.conftest import new_base
 from tests.support.ingestion import EmbeddingServer, until
 from tests.support.metric_samples import grown, samples_of
@@ -32,6 +33,21 @@ class Recorded(InMemoryStore):
         """Store records."""
         self.writes.append(len(records))
         await super().write(records)
+
+
+class Slow(InMemoryStore):
+    """An engine whose writes take 20 ms. It records when each begins and ends."""
+
+    def __init__(self) -> None:
+        super().__init__({}, "tea", 2)
+        self.times: list[tuple[float, float]] = []
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Store records."""
+        began = asyncio.get_running_loop().time()
+        await asyncio.sleep(0.02)
+        await super().write(records)
+        self.times.append((began, asyncio.get_running_loop().time()))
 
 
 @pytest.fixture
@@ -146,6 +162,32 @@ async def test_records_are_written_in_small_parts_during_searches(priority: Sear
     with priority.search():
         await priority.write(store, records, lambda: True)
     assert store.writes == [2 * SMALL_WRITE + 1, SMALL_WRITE, SMALL_WRITE, 1]
+
+
+async def test_after_a_write_during_searches_the_next_one_of_any_job_waits_for_a_multiple_of_its_time() -> None:
+    records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(SMALL_WRITE)]
+    priority, store = SearchPriority(), Slow()
+    await store.create()
+    with priority.search():
+        await asyncio.gather(*(priority.write(store, records, lambda: True) for _ in range(3)))
+    assert len(store.times) == 3
+    for (began, ended), (next_began, _) in pairwise(store.times):
+        assert next_began - ended >= REST * (ended - began) * 0.99
+
+
+async def test_a_job_that_waits_for_its_turn_to_write_writes_nothing_once_it_has_lost_its_lease() -> None:
+    records = [Record("a", "tea", np.ones(2, dtype=np.float32), {})]
+    priority, store = SearchPriority(), Slow()
+    await store.create()
+    with priority.search():
+        await priority.write(store, records, lambda: True)
+        holds = True
+        waiting = asyncio.create_task(priority.write(store, records, lambda: holds))
+        await turns()
+        holds = False
+        with pytest.raises(LeaseLost):
+            await waiting
+    assert len(store.times) == 1
 
 
 async def test_no_part_is_written_without_a_lease(priority: SearchPriority) -> None:

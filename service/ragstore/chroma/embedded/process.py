@@ -281,8 +281,13 @@ def _get_write_tokens(operation: GetWriteTokens, chroma: ChromaData) -> dict[str
 
 
 @_execute.register(UpsertRecords)
-def _upsert_records(operation: UpsertRecords, chroma: ChromaData) -> None:
+def _upsert_records(operation: UpsertRecords, chroma: ChromaData) -> Records | None:
+    if operation.only_new:
+        look_up = GetRecords(operation.collection_id, operation.records.ids, columns=("metadatas",))
+        if (present := _get_records(look_up, chroma)).ids:
+            return present
     _write(chroma, operation.collection_id, operation.records, None)
+    return None
 
 
 @_execute.register(UpdateMetadatas)
