@@ -198,11 +198,13 @@ page: page/node_modules/.package-lock.json ## build the web page into service/ra
 page-check: page/node_modules/.package-lock.json ## check the types of the web page, and that the built files are current
 	cd page && npm run --silent check
 
+# The tests of times need the machine for themselves; the others wait for their browsers half of the time.
+PAGE_TESTS = $(if $(PAGE),$(BIN)/pytest tests/page $(PAGE),{ $(BIN)/pytest tests/page/test_times.py; times=$$?; $(BIN)/pytest tests/page --ignore tests/page/test_times.py --numprocesses 2 --dist loadfile && test $$times -eq 0; })
 .PHONY: page-test
 page-test: $(VENV)/dev.stamp $(PAGE_VENV)/page.stamp page/node_modules/.package-lock.json ## test the web page in Chromium, against real services; skipped without Chromium
 	@if command -v $(CHROMIUM) > /dev/null; then \
 		export SCREENS=$(SCREENS) CHROMIUM=$$(command -v $(CHROMIUM)) PAGE_DRIVER=$$(echo $(abspath $(PAGE_VENV))/lib/python*/site-packages); \
-		$(BIN)/pytest tests/page $(PAGE)$(if $(filter 2,$(ATTEMPTS)), || { test $$? -eq 1 && $(RETEST) tests/page; }); \
+		$(PAGE_TESTS)$(if $(filter 2,$(ATTEMPTS)), || { test $$? -eq 1 && $(RETEST) tests/page; }); \
 	else \
 		echo "$(CHROMIUM) not found: skipping the tests of the web page (Debian's package chromium has it)"; \
 	fi

@@ -301,6 +301,7 @@ class KnowledgeServices:
             self.conversations.running(),
             self.retrieval.running(),
             self.vector_stores_api.expiry.running(),
+            self.vector_stores_api.files.measuring(),
             self._evaluations.running(),
         ):
             yield

@@ -46,7 +46,8 @@ def test_an_add_skips_ids_that_are_taken_without_an_error(client: ClientAPI) -> 
         summary=(
             "`upsert` merges metadata: keys that the new document does not have stay, unless they are named as null."
         ),
-        workaround="The stored metadata is read first, and the keys to remove are named as null.",
+        workaround="The stored metadata is read first, and the keys to remove are named as null. The process of "
+        "embedded Chroma reads and writes up to 64 new documents with one call.",
         works_around=("ragstore.chroma.merging:upsert_metadata", "ragstore.chroma.chroma_store:_upsert"),
         upstream="#699: Fix empty metadata, partial updates (merged pull request: merging is intended)",
     )

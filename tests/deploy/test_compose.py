@@ -35,10 +35,11 @@ def bash_check(service: str, inner_port: int, port: int) -> int:
 def test_its_services_have_the_names_of_the_topology() -> None:
     assert set(SERVICES) == {
         *("ragstore", "chromadb", "repair", "tei-embeddings", "gateway", "postgres", "litellm", "model", "searxng"),
+        "open-webui",
     }
 
 
-def test_the_embeddings_server_the_gateway_and_its_upstream_start_only_with_a_profile() -> None:
+def test_the_embeddings_server_and_the_gateway_with_its_neighbours_start_only_with_a_profile() -> None:
     profiles = {name: service["profiles"] for name, service in SERVICES.items() if "profiles" in service}
     assert profiles == {
         "tei-embeddings": ["embeddings"],
@@ -47,6 +48,7 @@ def test_the_embeddings_server_the_gateway_and_its_upstream_start_only_with_a_pr
         "litellm": ["gateway"],
         "model": ["gateway"],
         "searxng": ["gateway"],
+        "open-webui": ["gateway"],
     }
 
 
@@ -92,6 +94,27 @@ def test_the_models_of_the_upstream_are_served_by_the_example_model(tmp_path: Pa
         served.wait_until_ready("/v1/models")
         names = [each["id"] for each in httpx.get(f"{served.url}/v1/models").json()["data"]]
     assert f"openai/{names[0]}" == model["model"]
+
+
+def test_the_chat_client_uses_the_gateway_and_writes_to_its_volume_only() -> None:
+    client = SERVICES["open-webui"]
+    environ = client["environment"]
+    address = urlsplit(environ["OPENAI_API_BASE_URL"])
+    assert (address.hostname, address.port, address.path) == ("gateway", 8090, "/v1")
+    assert environ["OPENAI_API_KEY"] == "${GATEWAY_CHAT_KEY:-}"
+    assert client["depends_on"] == {"gateway": {"condition": "service_healthy"}}
+    (volume,) = client["volumes"]
+    name, _, folder = volume.partition(":")
+    assert name in COMPOSE["volumes"]
+    assert [path for path in environ.values() if path.startswith("/")] == [
+        f"{folder}/.webui_secret_key",
+        f"{folder}/static",
+    ]
+
+
+def test_the_gateway_orders_annotations_as_the_chat_client_needs_it() -> None:
+    settings = gateway_settings.load(with_defaults(SERVICES["gateway"]["environment"]))
+    assert settings.rag_annotation_order == "number"
 
 
 def test_the_search_engine_allows_json() -> None:
@@ -221,7 +244,7 @@ def test_the_embeddings_server_has_the_port_and_model_of_the_topology() -> None:
 
 def test_only_the_loopback_interface_is_published() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
-    assert ports == ["127.0.0.1:8080:8080", "127.0.0.1:8090:8090"]
+    assert ports == ["127.0.0.1:8080:8080", "127.0.0.1:8090:8090", "127.0.0.1:3000:8080"]
 
 
 def test_requests_in_flight_complete_before_the_container_is_killed() -> None:

@@ -68,12 +68,14 @@ def test_a_service_on_a_copy_of_the_folder_of_a_stopped_one_has_its_documents(tm
 def test_the_gateway_reads_the_file_of_keys_that_the_commands_for_containers_make(tmp_path: Path) -> None:
     *commands, containers = block_with("docs/operating.md", "mkdir gateway-keys").code.splitlines()
     assert containers == "docker compose --profile gateway up"
-    (key,) = re.findall(r"rsk_[\w-]+", run_commands("\n".join(commands), tmp_path))
+    # The key of the chat client is a variable of the shell.
+    printed = run_commands("\n".join([*commands, 'echo "$GATEWAY_CHAT_KEY"']), tmp_path)
+    admin, chat = re.findall(r"^rsk_[\w-]+$", printed, re.MULTILINE)
     environ = {"RAGSTORE_GATEWAY_KEYS_FILE": str(tmp_path / "gateway-keys/keys.jsonl")}
     with running(start_gateway(tmp_path, environ)) as served:
         assert httpx.get(f"{served.url}/ragstore/rags/descriptors").status_code == 401
-        headers = {"Authorization": f"Bearer {key}"}
-        assert httpx.get(f"{served.url}/ragstore/rags/descriptors", headers=headers).status_code == 200
+        for path, key in (("/ragstore/rags/descriptors", admin), ("/v1/vector_stores", chat)):
+            assert httpx.get(f"{served.url}{path}", headers={"Authorization": f"Bearer {key}"}).status_code == 200
 
 
 def test_collections_are_moved_by_the_commands_of_the_page(tmp_path: Path, stack: ExitStack) -> None:

@@ -1,7 +1,8 @@
 """The services of docker-compose.yml work together, as processes with the environments and commands of the file.
 
-No container engine runs here. LiteLLM and SearxNG are images of others: the upstream of the gateway is the model that
-the configuration of LiteLLM names. `tests/deploy/test_compose.py` checks the other properties of the file.
+No container engine runs here. LiteLLM, SearxNG and Open WebUI are images of others: the upstream of the gateway is the
+model that the configuration of LiteLLM names, and the requests of Open WebUI are made with the address and the models
+of its environment. `tests/deploy/test_compose.py` checks the other properties of the file.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 import yaml
+from openai import OpenAI
+from openai.types.chat import ChatCompletionMessageParam
 
 from scripts.container_memory import with_defaults
 from tests.support.gateways import start_gateway, start_model, write_keys
@@ -57,7 +60,7 @@ def test_a_document_is_cited_by_a_chat_over_the_services_of_the_file(
 ) -> None:
     for name in ("ragstore", "gateway", "model"):
         (tmp_path / name).mkdir()
-    keys = write_keys(tmp_path / "keys.jsonl", {"me": "admin"})
+    keys = write_keys(tmp_path / "keys.jsonl", {"me": "admin", "chat": "reader"})
     with ExitStack() as stack:
         environ = environ_of("ragstore", {"http://chromadb:8000": chroma.url})
         store = stack.enter_context(running(start_service(tmp_path / "ragstore", environ)))
@@ -79,7 +82,7 @@ def test_a_document_is_cited_by_a_chat_over_the_services_of_the_file(
         ingest = [sys.executable, "-m", "ragstore_gateway", "ingest", str(ROOT / "examples/handbook/handbook.md")]
         own = {"RAGSTORE_GATEWAY_URL": gateway.url, "RAGSTORE_GATEWAY_API_KEY": keys["me"]}
         subprocess.run(ingest, env=own, check=True, timeout=120)
-        question = [{"role": "user", "content": "When are flat roofs inspected?"}]
+        question: list[ChatCompletionMessageParam] = [{"role": "user", "content": "When are flat roofs inspected?"}]
         chat = httpx.post(
             f"{gateway.url}/v1/chat/completions",
             headers={"Authorization": f"Bearer {keys['me']}"},
@@ -89,3 +92,12 @@ def test_a_document_is_cited_by_a_chat_over_the_services_of_the_file(
         message = chat.json()["choices"][0]["message"]
         assert "Flat roofs are inspected in April and November" in message["content"]
         assert message["annotations"][0]["url_citation"]["title"].startswith("handbook.md")
+
+        client = environ_of("open-webui", {"http://gateway:8090/v1": f"{gateway.url}/v1"})
+        with OpenAI(base_url=client["OPENAI_API_BASE_URL"], api_key=keys["chat"]) as sdk:
+            models = {each.id for each in sdk.models.list()}
+            assert {"rag/extractive", client["TASK_MODEL_EXTERNAL"]} <= models
+            chunks = list(sdk.chat.completions.create(model="rag/extractive", messages=question, stream=True))
+            assert "April and November" in "".join(
+                each.choices[0].delta.content or "" for each in chunks if each.choices
+            )

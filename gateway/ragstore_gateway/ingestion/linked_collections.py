@@ -120,7 +120,10 @@ class LinkedCollections:
     def _check(self, collection: str) -> None:
         """Check that the caller may write a collection; empty for collections of a base's own."""
         if collection and not self._may_write(collection):
-            raise Forbidden("The key may not write the collection of this knowledge base in the store")
+            raise Forbidden(
+                "The key may not write the collection of this knowledge base in the store: it needs a role there, "
+                "'keys new --store-role writer'"
+            )
 
     def _keep_ready(self, base_id: str, collection: str) -> None:
         """Keep that a base is ready, and its collection. Neither changes later."""

@@ -32,7 +32,7 @@ SMALL_WRITE: Final = 3
 waits for the write in progress: beside searches on two cores, 25 ms for 4 records and 33 ms for 8 (median, 1.5.9)."""
 
 REST: Final = 2.0
-"""How long writes pause after a small one, as a multiple of its time: most searches meet no write, and none meets two."""
+"""How long writes pause after a small one, as a multiple of its time: a search meets one write at most."""
 
 GAP_SECONDS: Final = 0.05
 """Writes pause after a write if the last search was as recent as this when it ended."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -12,10 +13,13 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import undefer
 
+from ragstore.kit.background import in_background
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.database.locks import lock_name
+from ragstore_gateway.database.repetition import forever
 from ragstore_gateway.errors import FileNotFound, FileStorageFull
 from ragstore_gateway.ingestion.tenant_storage import FileSizes, TenantStorage
+from ragstore_gateway.openai_vector_stores.metrics import FILES_BYTES, FILES_LIMIT_BYTES
 from ragstore_gateway.openai_vector_stores.pages import PageQuery, Position
 from ragstore_gateway.openai_vector_stores.schemas import FileObject
 from ragstore_gateway.openai_vector_stores.tables import FileRow, UploadPartRow, UploadRow, VectorStoreFileRow
@@ -30,6 +34,8 @@ SIZES: Final[tuple[FileSizes, ...]] = (
 
 STORAGE: Final = "file_storage"
 """The lock under which the last check of the size of all files is made."""
+
+MEASURE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +86,22 @@ class Files:
         self._database = database
         self._max_bytes = max_bytes
         self._storage = storage
+
+    @asynccontextmanager
+    async def measuring(self) -> AsyncIterator[None]:
+        """Measure the size of all files in the background, in each replica."""
+        async with in_background(forever(self.measure, MEASURE_SECONDS, "size of files not measured")):
+            yield
+
+    async def measure(self) -> None:
+        """Set the metrics.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be used.
+        """
+        async with self._database.reading() as session:
+            FILES_BYTES.set(await _stored_bytes(session))
+        FILES_LIMIT_BYTES.set(self._max_bytes)
 
     async def create(self, file: NewFile, created_by: str, tenant: str = "") -> FileObject:
         """Store a file.
@@ -152,9 +174,7 @@ class Files:
         Raises:
             FileStorageFull: they are too large.
         """
-        sums = [await session.scalar(sa.select(sa.func.sum(size))) for size in (FileRow.size, UploadPartRow.size)]
-        stored = sum(int(each or 0) for each in sums)
-        if stored + further_bytes > self._max_bytes:
+        if await _stored_bytes(session) + further_bytes > self._max_bytes:
             raise FileStorageFull(
                 f"All files together must not have more than {self._max_bytes} bytes; delete files that are not needed"
             )
@@ -290,3 +310,9 @@ def missing_file(file_id: str) -> FileNotFound:
 def _known(file_ids: Sequence[str]) -> list[str]:
     """The ids that a file can have: PostgreSQL's driver rejects a NUL."""
     return [each for each in file_ids if "\0" not in each]
+
+
+async def _stored_bytes(session: AsyncSession) -> int:
+    """The size of all files and of the parts of uploads."""
+    sums = [await session.scalar(sa.select(sa.func.sum(size))) for size in (FileRow.size, UploadPartRow.size)]
+    return sum(int(each or 0) for each in sums)

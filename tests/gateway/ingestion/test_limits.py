@@ -61,6 +61,7 @@ async def test_a_full_queue_and_a_full_storage_reject_documents_and_ended_ingest
             response = await client.post("/v1/files", data={"purpose": "assistants"}, files=files)
             assert (response.status_code, response.json()["error"]["code"]) == (413, "file_storage_full")
             assert (await base.ended(second))["status"] == "completed"
+            assert "ragstore_gateway_files_limit_bytes 5.0" in (await client.get("/metrics")).text
         state = State.of(tmp_path)
 
         def ids() -> set[str]:

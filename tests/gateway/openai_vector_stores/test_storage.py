@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
 import pytest
 import sqlalchemy as sa
+from prometheus_client import REGISTRY
 from sqlalchemy import make_url
 from sqlalchemy.exc import StatementError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -35,6 +37,8 @@ from ragstore_gateway.openai_vector_stores.tables import (
     FileBatchFileRow,
     FileBatchRow,
     FileRow,
+    UploadPartRow,
+    UploadRow,
     VectorStoreFileRow,
     VectorStoreRow,
 )
@@ -131,7 +135,7 @@ async def file_gateways(
 async def gateways(file_gateways: list[Gateway]) -> list[Gateway]:
     """The gateways, without files and vector stores."""
     async with file_gateways[0].database.session() as session:
-        for each in (FileRow, *reversed(MADE_BY_A_STORE)):
+        for each in (UploadPartRow, UploadRow, FileRow, *reversed(MADE_BY_A_STORE)):
             await session.execute(sa.delete(each))
     return file_gateways
 
@@ -153,6 +157,18 @@ async def test_all_files_together_have_a_maximum_size(gateways: list[Gateway]) -
     assert (caught.value.status, caught.value.code) == (413, "file_storage_full")
     await gateway.files.delete(first)
     await gateway.upload(6)
+
+
+async def test_each_gateway_measures_the_files_and_the_parts_of_uploads_of_all(gateways: list[Gateway]) -> None:
+    first, second = gateways
+    await first.upload(6)
+    async with first.database.session() as session:
+        about = {"filename": "a", "purpose": "assistants", "media_type": "", "created_by": "", "state": "pending"}
+        await session.execute(sa.insert(UploadRow).values(id="u", size=3, created_on=datetime.now(UTC), **about))
+        await session.execute(sa.insert(UploadPartRow).values(id="p", upload_id="u", size=3, content=b"xxx"))
+    await second.files.measure()
+    found = [REGISTRY.get_sample_value(f"ragstore_gateway_files{each}_bytes") for each in ("", "_limit")]
+    assert found == [9, MAX_BYTES]
 
 
 async def test_concurrent_uploads_to_two_gateways_do_not_exceed_the_maximum(gateways: list[Gateway]) -> None:
