@@ -48,7 +48,7 @@ def test_an_add_skips_ids_that_are_taken_without_an_error(client: ClientAPI) -> 
         ),
         workaround="The stored metadata is read first, and the keys to remove are named as null. The process of "
         "embedded Chroma reads and writes up to 64 new documents with one call.",
-        works_around=("ragstore.chroma.merging:upsert_metadata", "ragstore.chroma.chroma_store:_upsert"),
+        works_around=("ragstore.chroma.merging:upsert_metadata", "ragstore.chroma.upserting:upsert"),
         upstream="#699: Fix empty metadata, partial updates (merged pull request: merging is intended)",
     )
 )

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ragstore.chroma.chroma_store import MAX_ONLY_NEW, ChromaStore
+from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.operations import GetRecords, UpsertRecords
+from ragstore.chroma.upserting import MAX_ONLY_NEW
 from ragstore.model.documents import EVERYTHING
 from tests.support.factories import batch, upsert_documents
 from tests.support.process_fixtures import starts_process

@@ -23,7 +23,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Literal
 
 from ragstore.chroma.adding import add
 from ragstore.chroma.backend import Backend
@@ -33,7 +33,6 @@ from ragstore.chroma.counting import count_each
 from ragstore.chroma.errors import StaleCollectionId
 from ragstore.chroma.first_write import LOCK_PREFIX, first_write
 from ragstore.chroma.mapping import make_map
-from ragstore.chroma.merging import ids_of, merge
 from ragstore.chroma.metadata_merging import update_metadatas
 from ragstore.chroma.operations import (
     CountCollections,
@@ -46,7 +45,6 @@ from ragstore.chroma.operations import (
     GetStatus,
     ListCollections,
     ReplaceMetadata,
-    UpsertRecords,
 )
 from ragstore.chroma.rebuilding import Rebuilds
 from ragstore.chroma.records import Column, Records, to_matrix
@@ -57,8 +55,8 @@ from ragstore.chroma.steps import (
     collect_values,
     delete_in_steps,
     delete_lists_in_steps,
-    replacement_steps,
 )
+from ragstore.chroma.upserting import upsert
 from ragstore.chroma.validation import validate_writes, warn_of_lengths
 from ragstore.errors import (
     BatchTooLarge,
@@ -93,10 +91,6 @@ from ragstore.model.metadata import (
 from ragstore.model.metadata_updates import MetadataUpdates
 from ragstore.model.queries import CollectionMatches, Query
 from ragstore.model.rebuilds import Rebuild
-
-MAX_ONLY_NEW: Final = 64
-"""Maximum number of documents of an upsert that is sent before it is known whether they exist. If one exists, it is
-sent again."""
 
 
 class ChromaStore:
@@ -349,35 +343,12 @@ class ChromaStore:
     ) -> list[ServiceError | None]:
         """Execute adds, or upserts, as one; each by itself where they are too large together."""
         try:
-            return await (add(self.backend, collection, writes) if kind == "add" else self._upsert(collection, writes))
+            return await (add if kind == "add" else upsert)(self.backend, collection, writes)
         except TooLargeForChroma as error:
             if len(writes) == 1:
                 count, limit = len(writes[0].batch), await self.max_batch_size()
                 return [error if count <= limit else BatchTooLarge(limit, count)]
             return [outcome for write in writes for outcome in await self._write_alike(collection, kind, [write])]
-
-    async def _upsert(self, collection: Collection, writes: list[Write]) -> list[ServiceError | None]:
-        """Execute upserts as one.
-
-        Embedded Chroma executes one call at a time, and each waits for the calls before it: there, a small write of
-        records that are all new is one call.
-        """
-        ids = ids_of(writes)
-        present: Records | None
-        if len(ids) <= MAX_ONLY_NEW and not self.backend.has_conditional_add:
-            merged = merge(collection.name, writes, {})
-            new = UpsertRecords(collection.id, merged.records, may_split=len(writes) == 1, only_new=True)
-            if (present := await self.backend.call(new)) is None:
-                return merged.outcomes
-        else:
-            read = GetRecords(collection.id, ids, columns=("metadatas",), in_order=False)
-            present = await self.backend.call(read)
-        before = dict(zip(present.ids, present.metadatas or [], strict=True))
-        merged = merge(collection.name, writes, before)
-        if merged.records.ids:
-            for records in replacement_steps(merged.records, len(before), self.backend):
-                await self.backend.call(UpsertRecords(collection.id, records, may_split=len(writes) == 1))
-        return merged.outcomes
 
     async def _delete_lists(self, collection: Collection) -> None:
         """Delete the documents whose metadata holds lists, before their collection is deleted."""
