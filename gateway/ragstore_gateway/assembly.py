@@ -46,6 +46,7 @@ from ragstore_gateway.extraction.extractor import Extractor
 from ragstore_gateway.ingestion import routes as ingestion_routes
 from ragstore_gateway.ingestion.assembly import Ingestion
 from ragstore_gateway.ingestion.placement import Placement
+from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.split_routes import split_document
 from ragstore_gateway.ingestion.store_check import StoreCheck
 from ragstore_gateway.ingestion.workload import Workload
@@ -172,6 +173,7 @@ class KnowledgeServices:
             partial(store.permits, writes=True),
             workload,
             (*UPLOADED_SIZES, SOURCE_FILE_SIZES),
+            SearchPriority(has_embedded_store=store.in_process),
         )
         self._fetching = SourceFetching(settings, extractor)
         runs = SourceRuns(self.database, self.ingestion.leases)

@@ -70,6 +70,7 @@ class Ingestion:
         may_write: whether the caller of the current request may write an existing collection of the store.
         workload: the bases whose jobs this process runs.
         files: the files that count for tenants beside documents.
+        priority: delays ingestions during searches.
 
     Attributes:
         documents: the documents of all bases.
@@ -92,12 +93,13 @@ class Ingestion:
         may_write: Callable[[str], bool] = lambda _: True,
         workload: Workload = Workload.ALL,
         files: Sequence[FileSizes] = (),
+        priority: SearchPriority | None = None,
     ) -> None:
         storage = TenantStorage(LimitsByTenant(settings.tenants), files)
         self.acceptance = Acceptance(settings.ingestion_max_waiting, settings.ingestion_max_waiting_bytes, storage)
         self._tenant_usage = TenantUsage(database, storage)
         self.documents = Documents(database, self.acceptance)
-        self.priority = SearchPriority()
+        self.priority = priority or SearchPriority()
         self._groups = GroupAcceptance(self.documents, self.priority)
         self.collections = Collections(database, embeddings, engines, settings.collection_prefix)
         self.linked = LinkedCollections(database, bases, embeddings, engines, self.collections, may_write)

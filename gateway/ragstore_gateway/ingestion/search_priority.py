@@ -27,12 +27,17 @@ or an engine, and not for the event loop."""
 RECENT_SECONDS: Final = 1.0
 """How long after a search records are written in small parts."""
 
-SMALL_WRITE: Final = 3
-"""Number of records of a write while there are searches. Embedded Chroma executes one call at a time, so that a search
-waits for the write in progress: beside searches on two cores, 25 ms for 4 records and 33 ms for 8 (median, 1.5.9)."""
+SMALL_WRITE: Final = 8
+"""Number of records of a write while there are searches: the engine may have embedded Chroma, which executes one call
+at a time, so that a search waits for the write in progress."""
+
+EMBEDDED_WRITE: Final = 3
+"""The same where the store is in this process. Its Chroma has the same cores: beside searches on two of them, a write
+of 4 records takes 25 ms and one of 8 records 33 ms (median, 1.5.9)."""
 
 REST: Final = 2.0
-"""How long writes pause after a small one, as a multiple of its time: a search meets one write at most."""
+"""How long the next write waits after a small one to the store in this process, as a multiple of its time: a search
+meets one write at most."""
 
 GAP_SECONDS: Final = 0.05
 """Writes pause after a write if the last search was as recent as this when it ended."""
@@ -43,9 +48,14 @@ class SearchPriority:
 
     Both run on one event loop. A search takes about 15 turns of it, and each turn would wait for the steps of all
     ingestions and of their transactions.
+
+    Args:
+        has_embedded_store: whether the store is in this process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_embedded_store: bool = True) -> None:
+        self._small_write = EMBEDDED_WRITE if has_embedded_store else SMALL_WRITE
+        self._rest = REST if has_embedded_store else 0.0
         self._searches = 0
         self._searched_at = float("-inf")
         self._pause_began = 0.0
@@ -97,11 +107,11 @@ class SearchPriority:
                     await asyncio.sleep(rest)
                 if not may_write():
                     raise LeaseLost
-                part = left[:SMALL_WRITE] if self._is_searched_within(RECENT_SECONDS) else left
+                part = left[: self._small_write] if self._is_searched_within(RECENT_SECONDS) else left
                 began = now()
                 await store.write(part)
                 if self._is_searched_within(GAP_SECONDS):
-                    self._rest_ends = now() + REST * (now() - began)
+                    self._rest_ends = now() + self._rest * (now() - began)
             left = left[len(part) :]
 
     @property
