@@ -14,7 +14,10 @@ import pytest
 
 from tests.support.pages import ROOT
 
-PLUGINS = 'pytest_plugins = ["tests.support.fast_tier", "tests.support.file_times", "tests.support.second_run"]\n'
+PLUGINS = """pytest_plugins = [
+    *("tests.support.fast_tier", "tests.support.file_order", "tests.support.file_times", "tests.support.second_run"),
+]
+"""
 
 CONFIGURATION = """
 [pytest]
