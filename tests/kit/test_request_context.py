@@ -29,7 +29,8 @@ def no_collection() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_collection")
-def test_the_body_of_a_rejected_request_is_freed_with_its_response() -> None:
+async def test_the_body_of_a_rejected_request_is_freed_with_its_response() -> None:
+    # In the task of this test: later tests would be within the request otherwise.
     request = begin_request("a")
     body = Body()
     freed = weakref.ref(body)
