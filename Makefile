@@ -17,8 +17,8 @@ AUDIT_VENV ?= .venv-audit
 LITELLM_VENV ?= .venv-litellm
 PAGE_VENV ?= .venv-page
 CHROMIUM ?= chromium
-# Tests spend much of their time waiting for processes and for time limits: with two workers, two cores are idle for half of the time.
-JOBS ?= 3
+# Tests spend much of their time waiting for processes: two workers keep two cores busy, three took longer.
+JOBS ?= 2
 # Tests of the fast tier wait for time limits: with three workers, two cores are idle for a third of the time.
 FAST_JOBS ?= 4
 # The limit is for two cores that nothing else uses.
@@ -161,7 +161,7 @@ demo: $(VENV)/dev.stamp ## ingest the example handbook into a running service an
 RETEST = $(BIN)/pytest --last-failed --last-failed-no-failures none --second-run --exitfirst --tb short
 .PHONY: test
 test: $(VENV)/dev.stamp $(DEPLOY_VENV)/deploy.stamp node_modules/.package-lock.json clients/node/node_modules/.package-lock.json tests/gateway/node/node_modules/.package-lock.json tests/node/ecosystem/node_modules/.package-lock.json ## run all tests; make test TESTS=tests/unit runs some
-	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder --slowest-files 30 $(if $(AFTER_FAST),--after-fast) $(TESTS) $(if $(filter 2,$(ATTEMPTS)),|| { test $$? -eq 1 && $(RETEST); })
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadfile --slowest-files 30 $(if $(AFTER_FAST),--after-fast) $(TESTS) $(if $(filter 2,$(ATTEMPTS)),|| { test $$? -eq 1 && $(RETEST); })
 
 .PHONY: test-fast
 test-fast: $(VENV)/dev.stamp ## run the tests that start no process; fails after a minute
@@ -199,7 +199,7 @@ page-check: page/node_modules/.package-lock.json ## check the types of the web p
 	cd page && npm run --silent check
 
 # The tests of times need the machine for themselves; the others wait for their browsers half of the time.
-PAGE_TESTS = $(if $(PAGE),$(BIN)/pytest tests/page $(PAGE),{ $(BIN)/pytest tests/page/test_times.py; times=$$?; $(BIN)/pytest tests/page --ignore tests/page/test_times.py --numprocesses 2 --dist loadfile --no-loadscope-reorder && test $$times -eq 0; })
+PAGE_TESTS = $(if $(PAGE),$(BIN)/pytest tests/page $(PAGE),{ $(BIN)/pytest tests/page/test_times.py; times=$$?; $(BIN)/pytest tests/page --ignore tests/page/test_times.py --numprocesses 2 --dist loadfile && test $$times -eq 0; })
 .PHONY: page-test
 page-test: $(VENV)/dev.stamp $(PAGE_VENV)/page.stamp page/node_modules/.package-lock.json ## test the web page in Chromium, against real services; skipped without Chromium
 	@if command -v $(CHROMIUM) > /dev/null; then \

@@ -22,9 +22,7 @@ from tests.support.servers import Served, running, start_chroma, start_service
 settings.register_profile("ragstore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fast", settings.get_profile("ragstore"), max_examples=25)
 
-pytest_plugins = [
-    *("tests.support.fast_tier", "tests.support.file_order", "tests.support.file_times", "tests.support.second_run"),
-]
+pytest_plugins = ["tests.support.fast_tier", "tests.support.file_times", "tests.support.second_run"]
 
 # Each client of httpx loads the certificates of all authorities, for http, too: 25 to 60 ms of processor time. Tests
 # make thousands of clients; one context serves all of them.

@@ -14,10 +14,7 @@ import pytest
 
 from tests.support.pages import ROOT
 
-PLUGINS = """pytest_plugins = [
-    *("tests.support.fast_tier", "tests.support.file_order", "tests.support.file_times", "tests.support.second_run"),
-]
-"""
+PLUGINS = 'pytest_plugins = ["tests.support.fast_tier", "tests.support.file_times", "tests.support.second_run"]\n'
 
 CONFIGURATION = """
 [pytest]
