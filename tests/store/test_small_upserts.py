@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ragstore.chroma.chroma_store import ChromaStore
 from ragstore.chroma.operations import GetRecords, UpsertRecords
 from ragstore.chroma.upserting import MAX_ONLY_NEW
 from ragstore.model.documents import EVERYTHING
+from ragstore.store.protocol import Store
 from tests.support.factories import batch, upsert_documents
 from tests.support.process_fixtures import starts_process
 from tests.support.spies import SpyBackend
@@ -29,7 +29,7 @@ async def backend(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Spy
 
 
 @pytest.fixture
-async def store(backend: SpyBackend, name: str) -> ChromaStore:
+async def store(backend: SpyBackend, name: str) -> Store:
     """A store with a collection, whose document `old` has metadata."""
     store = exact(backend)
     await store.create_collection(name, {}, "l2")
@@ -43,14 +43,14 @@ def calls(backend: SpyBackend) -> list[str]:
     return [type(each).__name__ for each in backend.operations if isinstance(each, (GetRecords, UpsertRecords))]
 
 
-async def test_an_upsert_of_new_documents_is_one_call(store: ChromaStore, backend: SpyBackend, name: str) -> None:
+async def test_an_upsert_of_new_documents_is_one_call(store: Store, backend: SpyBackend, name: str) -> None:
     await upsert_documents(store, name, batch("a", "b"))
     assert calls(backend) == ["UpsertRecords"]
     assert (await store.get(name, EVERYTHING)).ids == ["old", "a", "b"]
 
 
 async def test_an_upsert_of_new_and_old_documents_replaces_the_old_ones(
-    store: ChromaStore, backend: SpyBackend, name: str
+    store: Store, backend: SpyBackend, name: str
 ) -> None:
     await upsert_documents(store, name, batch("a", "old", text="new", metadata={"kept": 3}))
     assert calls(backend) == ["UpsertRecords", "UpsertRecords"]
@@ -60,7 +60,7 @@ async def test_an_upsert_of_new_and_old_documents_replaces_the_old_ones(
 
 
 async def test_an_upsert_that_is_sent_again_after_its_response_was_lost_changes_nothing(
-    store: ChromaStore, name: str
+    store: Store, name: str
 ) -> None:
     for _ in range(2):
         await upsert_documents(store, name, batch("a", text="new", metadata={"key": 1}))
@@ -69,7 +69,7 @@ async def test_an_upsert_that_is_sent_again_after_its_response_was_lost_changes_
 
 
 async def test_the_documents_of_a_larger_upsert_are_looked_up_first(
-    store: ChromaStore, backend: SpyBackend, name: str
+    store: Store, backend: SpyBackend, name: str
 ) -> None:
     await upsert_documents(store, name, batch(*(str(number) for number in range(MAX_ONLY_NEW + 1))))
     assert calls(backend) == ["GetRecords", "UpsertRecords"]

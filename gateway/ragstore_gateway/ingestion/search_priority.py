@@ -39,6 +39,9 @@ REST: Final = 2.0
 """How long the next write waits after a small one to the store in this process, as a multiple of its time: a search
 meets one write at most."""
 
+MAX_REST_SECONDS: Final = 0.05
+"""Maximum time of such a wait. On a busy machine writes take longer, and ingestions must end."""
+
 GAP_SECONDS: Final = 0.05
 """Writes pause after a write if the last search was as recent as this when it ended."""
 
@@ -111,7 +114,7 @@ class SearchPriority:
                 began = now()
                 await store.write(part)
                 if self._is_searched_within(GAP_SECONDS):
-                    self._rest_ends = now() + self._rest * (now() - began)
+                    self._rest_ends = now() + min(self._rest * (now() - began), MAX_REST_SECONDS)
             left = left[len(part) :]
 
     @property

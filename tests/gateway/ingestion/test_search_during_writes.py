@@ -10,7 +10,7 @@ from tests.support.servers import Served
 pytestmark = pytest.mark.process
 
 QUESTION = "How long is the warranty of the kettle?"
-CHUNKS = 1500
+CHUNKS = 600
 
 
 async def test_a_document_is_found_all_the_time_while_a_large_one_that_is_nearer_is_ingested(gateway: Served) -> None:

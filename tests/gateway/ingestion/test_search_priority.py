@@ -14,7 +14,13 @@ from ragstore_gateway.engines.engine_collection import Record
 from ragstore_gateway.engines.in_memory_store import InMemoryStore
 from ragstore_gateway.ingestion import search_priority
 from ragstore_gateway.ingestion.errors import LeaseLost
-from ragstore_gateway.ingestion.search_priority import EMBEDDED_WRITE, REST, SMALL_WRITE, SearchPriority
+from ragstore_gateway.ingestion.search_priority import (
+    EMBEDDED_WRITE,
+    MAX_REST_SECONDS,
+    REST,
+    SMALL_WRITE,
+    SearchPriority,
+)
 from tests.gateway.ingestion.conftest import new_base
 from tests.support.ingestion import EmbeddingServer, until
 from tests.support.metric_samples import grown, samples_of
@@ -36,7 +42,7 @@ class Recorded(InMemoryStore):
 
 
 class Slow(InMemoryStore):
-    """An engine whose writes take 20 ms. It records when each begins and ends."""
+    """An engine whose writes take 10 ms. It records when each begins and ends."""
 
     def __init__(self) -> None:
         super().__init__({}, "tea", 2)
@@ -45,7 +51,7 @@ class Slow(InMemoryStore):
     async def write(self, records: Sequence[Record]) -> None:
         """Store records."""
         began = asyncio.get_running_loop().time()
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.01)
         await super().write(records)
         self.times.append((began, asyncio.get_running_loop().time()))
 
@@ -166,6 +172,7 @@ async def test_records_are_written_in_small_parts_during_searches(priority: Sear
 
 async def test_writes_to_an_engine_elsewhere_are_larger_and_do_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_priority, "REST", 1_000_000.0)
+    monkeypatch.setattr(search_priority, "MAX_REST_SECONDS", 1_000_000.0)
     records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(SMALL_WRITE + 1)]
     priority, store = SearchPriority(has_embedded_store=False), Recorded()
     await store.create()
@@ -182,7 +189,7 @@ async def test_after_a_write_during_searches_the_next_one_of_any_job_waits_for_a
         await asyncio.gather(*(priority.write(store, records, lambda: True) for _ in range(3)))
     assert len(store.times) == 3
     for (began, ended), (next_began, _) in pairwise(store.times):
-        assert next_began - ended >= REST * (ended - began) * 0.99
+        assert next_began - ended >= min(REST * (ended - began), MAX_REST_SECONDS) * 0.99
 
 
 async def test_a_job_that_waits_for_its_turn_to_write_writes_nothing_once_it_has_lost_its_lease() -> None:
