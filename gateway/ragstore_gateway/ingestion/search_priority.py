@@ -75,6 +75,8 @@ class SearchPriority:
         now = asyncio.get_running_loop().time
         if not self._searches:
             self._pause_began = now()
+            if self._waiting:
+                self._set_timer()
         self._searches += 1
         try:
             yield
@@ -126,7 +128,7 @@ class SearchPriority:
         """Wait for the end of a pause. The steps that wait run one after the other."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        if self._timer is None:
+        if len(self._waiting) == 1:
             self._set_timer()
         try:
             await turn
@@ -155,12 +157,15 @@ class SearchPriority:
         self._paused_seconds = 0.0
 
     def _set_timer(self) -> None:
+        """Open a window at the end of the pause. The timer of an earlier pause, which may have ended, is replaced."""
+        if self._timer is not None:
+            self._timer.cancel()
         seconds = PAUSE_SECONDS - self._paused_seconds if self._paused_seconds else LONG_SEARCH_SECONDS
         self._timer = asyncio.get_running_loop().call_at(self._pause_began + seconds, self._open_window)
 
     def _open_window(self) -> None:
         self._timer = None
-        if self._waiting:
+        if self._waiting and self._searches:
             seconds = WINDOW_SECONDS if self._paused_seconds else LONG_SEARCH_SECONDS
             self._window_ends = self._pause_began = asyncio.get_running_loop().time() + seconds
             self._paused_seconds = 0.0
@@ -181,9 +186,10 @@ class _Pausing(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         start = step = partial(self._coroutine.send, None)
+        may_pause = True
         try:
             while True:
-                if self._priority.is_paused and step is start:
+                if self._priority.is_paused and may_pause and step is start:
                     yield from self._priority.turn().__await__()
                 try:
                     awaited = step()
@@ -193,6 +199,9 @@ class _Pausing(Generic[T]):
                 finally:
                     self._priority.step_ended()
                 step = start
+                # A wait for the next turn, `sleep(0)`: anyio's locks have one after they are acquired. A search would wait
+                # for a lock of a paused coroutine, such as the one of a connection to the store.
+                may_pause = awaited is not None
                 try:
                     yield awaited
                 except BaseException as error:  # noqa: BLE001  # the coroutine gets it, without a pause

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 
+import anyio
 import httpx
 import numpy as np
 import pytest
@@ -70,11 +71,18 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
+async def wait() -> None:
+    """Wait as for a response: until another callback of the event loop has run."""
+    response: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_soon(response.set_result, None)
+    await response
+
+
 async def steps(done: list[str], name: str) -> str:
     """Three steps."""
     for number in range(3):
         done.append(f"{name}{number}")
-        await asyncio.sleep(0)
+        await wait()
     return name
 
 
@@ -101,7 +109,7 @@ async def test_a_search_that_begins_during_a_step_delays_all_other_steps(priorit
 
     async def begin() -> None:
         searches.append(asyncio.create_task(search()))
-        await asyncio.sleep(0)
+        await wait()
         done.append("begun")
 
     searches: list[asyncio.Task[None]] = []
@@ -123,11 +131,55 @@ async def test_steps_continue_beside_searches_without_end() -> None:
     assert "".join(found) == "abcdefgh"
 
 
+async def test_a_pause_that_has_ended_does_not_shorten_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_priority, "PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(search_priority, "LONG_SEARCH_SECONDS", 0.05)
+    done: list[str] = []
+    priority = SearchPriority()
+    with priority.search():
+        first = asyncio.create_task(priority.pausing(steps(done, "a")))
+        await turns()
+    await first
+    monkeypatch.setattr(search_priority, "LONG_SEARCH_SECONDS", 3600.0)
+    with priority.search():
+        second = asyncio.create_task(priority.pausing(steps(done, "b")))
+        await asyncio.sleep(0.1)
+        assert "b0" not in done
+    assert await second == "b"
+
+
+async def test_steps_that_still_wait_continue_although_one_short_search_follows_the_other() -> None:
+    done: list[str] = []
+    priority = SearchPriority()
+    tasks = [asyncio.create_task(priority.pausing(steps(done, name))) for name in "abcdefgh"]
+    async with asyncio.timeout(30):
+        while not all(task.done() for task in tasks):
+            with priority.search():
+                await asyncio.sleep(0.01)
+
+
+async def test_no_search_waits_for_a_lock_of_a_coroutine_that_is_paused(priority: SearchPriority) -> None:
+    lock = anyio.Lock()
+
+    async def hold() -> None:
+        async with lock:
+            pass
+        await wait()
+
+    task = asyncio.create_task(priority.pausing(hold()))
+    await asyncio.sleep(0)
+    assert lock.locked()
+    with priority.search():
+        async with asyncio.timeout(30), lock:
+            assert not task.done()
+    await task
+
+
 async def test_a_coroutine_gets_the_errors_and_the_cancellation_of_its_waits(priority: SearchPriority) -> None:
     failing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     caught: list[str] = []
 
-    async def wait() -> None:
+    async def fail() -> None:
         try:
             await failing
         except ValueError as error:
@@ -137,7 +189,7 @@ async def test_a_coroutine_gets_the_errors_and_the_cancellation_of_its_waits(pri
         finally:
             caught.append("cancelled")
 
-    task = asyncio.create_task(priority.pausing(wait()))
+    task = asyncio.create_task(priority.pausing(fail()))
     await turns()
     with priority.search():
         failing.set_exception(ValueError("lost"))
