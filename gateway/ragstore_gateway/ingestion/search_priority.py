@@ -199,8 +199,8 @@ class _Pausing(Generic[T]):
                 finally:
                     self._priority.step_ended()
                 step = start
-                # A wait for the next turn, `sleep(0)`: anyio's locks have one after they are acquired. A search would wait
-                # for a lock of a paused coroutine, such as the one of a connection to the store.
+                # No pause after `sleep(0)`: anyio's locks call it after they are acquired, and a search would wait for
+                # the lock of a paused coroutine, such as the lock of a connection to the store.
                 may_pause = awaited is not None
                 try:
                     yield awaited
