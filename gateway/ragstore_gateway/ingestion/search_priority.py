@@ -185,11 +185,11 @@ class _Pausing(Generic[T]):
         self._coroutine = coroutine
 
     def __await__(self) -> Generator[Any, None, T]:
-        start = step = partial(self._coroutine.send, None)
+        send = step = partial(self._coroutine.send, None)
         may_pause = True
         try:
             while True:
-                if self._priority.is_paused and may_pause and step is start:
+                if may_pause and self._priority.is_paused:
                     yield from self._priority.turn().__await__()
                 try:
                     awaited = step()
@@ -198,13 +198,13 @@ class _Pausing(Generic[T]):
                     return result
                 finally:
                     self._priority.step_ended()
-                step = start
+                step = send
                 # No pause after `sleep(0)`: anyio's locks call it after they are acquired, and a search would wait for
                 # the lock of a paused coroutine, such as the lock of a connection to the store.
                 may_pause = awaited is not None
                 try:
                     yield awaited
                 except BaseException as error:  # noqa: BLE001  # the coroutine gets it, without a pause
-                    step = partial(self._coroutine.throw, error)
+                    step, may_pause = partial(self._coroutine.throw, error), False
         finally:
             self._coroutine.close()
