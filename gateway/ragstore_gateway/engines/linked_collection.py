@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from ragstore_client import Where
 from ragstore_gateway.engines.engine_collection import EngineCollection, MetadataValue, Passage, Record
 from ragstore_gateway.engines.store_parameters import LinkableParameters
 from ragstore_gateway.errors import CollectionReadOnly
+
+_SCALARS: Final = (str, int, float, bool)
+"""Not a union: that takes three times as long to check (CPython 3.11)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def scalars(metadata: Mapping[str, object]) -> dict[str, MetadataValue]:
     Args:
         metadata: the metadata of a record.
     """
-    return {key: value for key, value in metadata.items() if isinstance(value, str | int | float | bool)}
+    return {key: value for key, value in metadata.items() if isinstance(value, _SCALARS)}
 
 
 def read_only() -> CollectionReadOnly:

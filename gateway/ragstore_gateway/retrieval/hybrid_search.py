@@ -198,8 +198,7 @@ class HybridSearch:
         kept = [passage for passage in passages if is_visible(passage, current, search.collection.owner)]
         is_stable = len(kept) == len(passages) and len(compared) == len(added)
         fitting, below = search.split(kept)
-        ranked = _ranked(search, fitting, keywords.ranked, calibration)
-        return FoundChunks(ranked[: search.max_results], near.invisible, below), is_stable
+        return FoundChunks(_ranked(search, fitting, keywords.ranked, calibration), near.invisible, below), is_stable
 
     async def _both(self, search: CollectionSearch) -> tuple[_KeywordHits, FoundChunks, Calibration]:
         """Both rankings, and the calibration. If one of them fails, the others are cancelled.
@@ -252,7 +251,7 @@ async def _with_vectors(search: CollectionSearch, passages: Sequence[Passage]) -
 def _ranked(
     search: CollectionSearch, passages: Sequence[Passage], keywords: Ranked, calibration: Calibration
 ) -> list[Passage]:
-    """The passages by descending rank."""
+    """The best passages by descending rank."""
     weight = 1.0 if search.base.retrieval == "keyword" else search.base.keyword_weight
     scale = _keyword_scale(keywords)
     by_vector = search.base.retrieval != "keyword" or search.base.is_linked
@@ -261,7 +260,9 @@ def _ranked(
         near = (passage.cosine - calibration.mean) / calibration.deviation if by_vector else 0.0
         return near + (weight * (keywords.scores.get(passage.id, 0.0) / scale) if scale else 0.0)
 
-    return sorted((replace(passage, rank=rank(passage)) for passage in passages), key=lambda passage: passage.place)
+    ranks = {passage.id: rank(passage) for passage in passages}
+    best = sorted(passages, key=lambda passage: (-ranks[passage.id], -passage.relevance, passage.id))
+    return [replace(passage, rank=ranks[passage.id]) for passage in best[: search.max_results]]
 
 
 def _keyword_scale(keywords: Ranked) -> float:

@@ -89,8 +89,10 @@ class VisibleSearch:
             passages = await fetch(limit, {REVISION_KEY: {"$nin": sorted(hidden)}} if hidden else None)
             documents = {document_of(passage) for passage in passages}
             current = await self._revisions.current(base_id, documents | set(hidden.values()))
-            visible = [passage for passage in passages if is_visible(passage, current, owner)]
-            dropped = [passage for passage in passages if not is_visible(passage, current, owner)]
+            visible = []
+            dropped: list[Passage] = []
+            for passage in passages:
+                (visible if is_visible(passage, current, owner) else dropped).append(passage)
             invisible |= {passage.id: passage for passage in dropped}
             if _has_changed(current, confirmed, hidden, since):
                 confirmed = current

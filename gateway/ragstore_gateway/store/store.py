@@ -19,6 +19,7 @@ from ragstore.settings import KEY_VARIABLE, URL_VARIABLE
 from ragstore_client import AsyncClient
 from ragstore_gateway.settings import Settings, load_store
 from ragstore_gateway.store.access import StoreAccess
+from ragstore_gateway.store.in_process_client import InProcessClient
 from ragstore_gateway.store.propagation import add_ids
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class Store:
         self.access: StoreAccess | None = None
         self.mismatch = ""
         self._app: ASGIApp | None = None
+        self._http: httpx.AsyncClient
         if url:
             self._http = httpx.AsyncClient(event_hooks={"request": [add_ids]})
             self.client = AsyncClient(url, api_key=api_key or None, http=self._http)
@@ -70,8 +72,7 @@ class Store:
                 raise SettingsError(str(error)) from None
         self._local = in_process(own, stopping)
         self._app = self._local.app
-        transport = httpx.ASGITransport(self._local.trusted)  # type: ignore[arg-type]  # httpx has its own ASGI types
-        self._http = httpx.AsyncClient(transport=transport, event_hooks={"request": [add_ids]})
+        self._http = InProcessClient(self._local.trusted)
         self.client = AsyncClient("http://127.0.0.1", api_key=None, http=self._http)
 
     @classmethod
