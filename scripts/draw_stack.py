@@ -21,6 +21,7 @@ ROWS: Final = (
     ("Litestar", "routes", "decode once, call the store, encode the response"),
     ("stores", "ScopedStore", "hides the collections of others; protects those of the gateway"),
     ("stores", "AuditStore", "adds every write to the audit record"),
+    ("stores", "QueryAgeStore", "lets writes say how long ago the last query was"),
     ("stores", "MetricsStore", "counts and times the calls of the routes"),
     ("stores", "DeadlineStore", "ends a call when the request's deadline expires"),
     ("stores", "CollectionLimitStore", "rejects collections beyond the maximum"),

@@ -173,7 +173,7 @@ class KnowledgeServices:
             partial(store.permits, writes=True),
             workload,
             (*UPLOADED_SIZES, SOURCE_FILE_SIZES),
-            SearchPriority(has_embedded_store=store.in_process),
+            SearchPriority(store.queries),
         )
         self._fetching = SourceFetching(settings, extractor)
         runs = SourceRuns(self.database, self.ingestion.leases)

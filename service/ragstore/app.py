@@ -72,6 +72,7 @@ from ragstore.store.listing_cache import ListingCacheStore
 from ragstore.store.map_cache import MapCacheStore, Maps
 from ragstore.store.metrics import MetricsStore
 from ragstore.store.protocol import Store
+from ragstore.store.query_age import QueryAgeStore
 from ragstore.store.registry import StoreRegistry, TenantDatabase
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def create_store(settings: Settings, tracing: Tracing | None = None, maps: Maps 
             settings.queued_bytes,
             _batch_tracer(tracing),
         )
-    return MetricsStore(DeadlineStore(CollectionLimitStore(store, settings.max_collections)))
+    return QueryAgeStore(MetricsStore(DeadlineStore(CollectionLimitStore(store, settings.max_collections))))
 
 
 def _batch_tracer(tracing: Tracing | None) -> BatchTracer | None:

@@ -63,6 +63,19 @@ def test_server_timing_is_zero_without_a_call_to_the_store(http: httpx.Client) -
     assert http.get("/health/live").headers["server-timing"].startswith("store;dur=0.00,")
 
 
+def test_server_timing_of_a_write_has_the_age_of_the_last_query(http: httpx.Client, collection: str) -> None:
+    document = {"id": "a", "text": "Green tea", "embedding": [1.0, 0.0, 0.0]}
+    http.put(f"/collections/{collection}/documents", json={"documents": [document]}).raise_for_status()
+    http.post(f"/collections/{collection}/query", json={"query_embedding": [1.0, 0.0, 0.0]}).raise_for_status()
+    written = http.put(f"/collections/{collection}/documents", json={"documents": [document]})
+
+    match = re.fullmatch(
+        r"store;dur=[\d.]+, total;dur=[\d.]+, query-age;dur=([\d.]+)", written.headers["server-timing"]
+    )
+    assert match is not None
+    assert 0 <= float(match[1]) < 60_000
+
+
 # -- content that is never disclosed ------------------------------------------------------------
 
 SECRET = "Zweig-5521"

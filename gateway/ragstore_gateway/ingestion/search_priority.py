@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from ragstore_gateway.engines.engine_collection import EngineCollection, Record
 from ragstore_gateway.ingestion.errors import LeaseLost
+from ragstore_gateway.store.store_queries import StoreQueries
 
 T = TypeVar("T")
 
@@ -25,19 +26,15 @@ LONG_SEARCH_SECONDS: Final = 0.25
 or an engine, and not for the event loop."""
 
 RECENT_SECONDS: Final = 1.0
-"""How long after a search records are written in small parts."""
+"""How long after a search, of this process or of another one, records are written in small parts."""
 
-SMALL_WRITE: Final = 8
+SMALL_WRITE: Final = 3
 """Number of records of a write while there are searches: the engine may have embedded Chroma, which executes one call
-at a time, so that a search waits for the write in progress."""
-
-EMBEDDED_WRITE: Final = 3
-"""The same where the store is in this process. Its Chroma has the same cores: beside searches on two of them, a write
-of 4 records takes 25 ms and one of 8 records 33 ms (median, 1.5.9)."""
+at a time, so that a search waits for the write in progress. Beside searches on two cores, a write of 4 records takes
+25 ms and one of 8 records 33 ms (median, 1.5.9)."""
 
 REST: Final = 2.0
-"""How long the next write waits after a small one to the store in this process, as a multiple of its time: a search
-meets one write at most."""
+"""How long the next write waits after a small one, as a multiple of its time: a search meets one write at most."""
 
 MAX_REST_SECONDS: Final = 0.05
 """Maximum time of such a wait. On a busy machine writes take longer, and ingestions must end."""
@@ -47,18 +44,17 @@ GAP_SECONDS: Final = 0.05
 
 
 class SearchPriority:
-    """Delays ingestions of this process while it searches.
+    """Delays ingestions of this process while it searches, and divides their writes while any process does.
 
     Both run on one event loop. A search takes about 15 turns of it, and each turn would wait for the steps of all
     ingestions and of their transactions.
 
     Args:
-        has_embedded_store: whether the store is in this process.
+        queries: the queries of the gateway's store by any process; None if it is in this process.
     """
 
-    def __init__(self, *, has_embedded_store: bool = True) -> None:
-        self._small_write = EMBEDDED_WRITE if has_embedded_store else SMALL_WRITE
-        self._rest = REST if has_embedded_store else 0.0
+    def __init__(self, queries: StoreQueries | None = None) -> None:
+        self._queries = queries
         self._searches = 0
         self._searched_at = float("-inf")
         self._pause_began = 0.0
@@ -112,11 +108,11 @@ class SearchPriority:
                     await asyncio.sleep(rest)
                 if not may_write():
                     raise LeaseLost
-                part = left[: self._small_write] if self._is_searched_within(RECENT_SECONDS) else left
+                part = left[:SMALL_WRITE] if self._is_searched_within(RECENT_SECONDS) else left
                 began = now()
                 await store.write(part)
                 if self._is_searched_within(GAP_SECONDS):
-                    self._rest_ends = now() + min(self._rest * (now() - began), MAX_REST_SECONDS)
+                    self._rest_ends = now() + min(REST * (now() - began), MAX_REST_SECONDS)
             left = left[len(part) :]
 
     @property
@@ -144,6 +140,9 @@ class SearchPriority:
             self._continue_next()
 
     def _is_searched_within(self, seconds: float) -> bool:
+        """Whether a process searches, or may have searched within a time."""
+        if self._queries is not None and self._queries.may_be_within(seconds):
+            return True
         return self._searches > 0 or asyncio.get_running_loop().time() < self._searched_at + seconds
 
     def _continue_next(self) -> None:

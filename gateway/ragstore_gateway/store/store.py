@@ -21,6 +21,7 @@ from ragstore_gateway.settings import Settings, load_store
 from ragstore_gateway.store.access import StoreAccess
 from ragstore_gateway.store.in_process_client import InProcessClient
 from ragstore_gateway.store.propagation import add_ids
+from ragstore_gateway.store.store_queries import StoreQueries
 
 if TYPE_CHECKING:
     from ragstore.app import StoreRights
@@ -44,6 +45,7 @@ class Store:
     Attributes:
         client: calls the store. It works while the block of `running` runs.
         in_process: whether the store runs in this process.
+        queries: the queries of a remote store; None for a store in this process.
         access: whether the gateway may write the collections of knowledge bases; None for a store in this process.
         mismatch: why this is not the store of the gateway's state; empty if it is, or if that is not known.
     """
@@ -51,11 +53,13 @@ class Store:
     def __init__(self, settings: Settings, stopping: threading.Event, url: str, api_key: str = "") -> None:
         self.in_process = not url
         self.access: StoreAccess | None = None
+        self.queries: StoreQueries | None = None
         self.mismatch = ""
         self._app: ASGIApp | None = None
         self._http: httpx.AsyncClient
         if url:
-            self._http = httpx.AsyncClient(event_hooks={"request": [add_ids]})
+            self.queries = StoreQueries()
+            self._http = httpx.AsyncClient(event_hooks={"request": [add_ids], "response": [self.queries.note]})
             self.client = AsyncClient(url, api_key=api_key or None, http=self._http)
             self.access = StoreAccess(self.client, settings.collection_prefix, has_key=bool(api_key))
             return

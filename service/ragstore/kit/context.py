@@ -69,9 +69,10 @@ class RequestContext:
         failure: code, text and cause of the error that it got as its response, if any. The error itself is not kept: it
             has the frames it went through, and they have the body. A connection that stays open keeps this context.
         facts: further fields of its log line. They are no content.
+        timings: further entries of its `Server-Timing`, in seconds.
     """
 
-    __slots__ = ("audit", "backend", "facts", "failure", "request_id")
+    __slots__ = ("audit", "backend", "facts", "failure", "request_id", "timings")
 
     def __init__(self, request_id: str) -> None:
         self.request_id = request_id
@@ -79,6 +80,7 @@ class RequestContext:
         self.audit = AuditRecord()
         self.failure: dict[str, str] = {}
         self.facts: dict[str, str | int] = {}
+        self.timings: dict[str, float] = {}
 
 
 _request: ContextVar[RequestContext | None] = ContextVar("request", default=None)
@@ -204,6 +206,17 @@ def record_facts(**facts: str | int) -> None:
     request = _request.get()
     if request is not None:
         request.facts.update(facts)
+
+
+def record_timing(name: str, seconds: float) -> None:
+    """Add an entry to the `Server-Timing` of the request in progress.
+
+    Args:
+        name: its name, a token of HTTP.
+    """
+    request = _request.get()
+    if request is not None:
+        request.timings[name] = seconds
 
 
 def record_denied(resource: str) -> None:

@@ -15,13 +15,8 @@ from ragstore_gateway.engines.engine_collection import Record
 from ragstore_gateway.engines.in_memory_store import InMemoryStore
 from ragstore_gateway.ingestion import search_priority
 from ragstore_gateway.ingestion.errors import LeaseLost
-from ragstore_gateway.ingestion.search_priority import (
-    EMBEDDED_WRITE,
-    MAX_REST_SECONDS,
-    REST,
-    SMALL_WRITE,
-    SearchPriority,
-)
+from ragstore_gateway.ingestion.search_priority import MAX_REST_SECONDS, REST, SMALL_WRITE, SearchPriority
+from ragstore_gateway.store.store_queries import StoreQueries
 from tests.gateway.ingestion.conftest import new_base
 from tests.support.ingestion import EmbeddingServer, until
 from tests.support.metric_samples import grown, samples_of
@@ -213,28 +208,29 @@ async def test_a_cancelled_step_gives_its_turn_to_the_next_one(priority: SearchP
 
 
 async def test_records_are_written_in_small_parts_during_searches(priority: SearchPriority) -> None:
-    records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(2 * EMBEDDED_WRITE + 1)]
+    records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(2 * SMALL_WRITE + 1)]
     store = Recorded()
     await store.create()
     await priority.write(store, records, lambda: True)
     with priority.search():
         await priority.write(store, records, lambda: True)
-    assert store.writes == [2 * EMBEDDED_WRITE + 1, EMBEDDED_WRITE, EMBEDDED_WRITE, 1]
+    assert store.writes == [2 * SMALL_WRITE + 1, SMALL_WRITE, SMALL_WRITE, 1]
 
 
-async def test_writes_to_an_engine_elsewhere_are_larger_and_do_not_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_priority, "REST", 1_000_000.0)
-    monkeypatch.setattr(search_priority, "MAX_REST_SECONDS", 1_000_000.0)
+async def test_records_are_written_in_small_parts_while_another_process_queries_the_store() -> None:
     records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(SMALL_WRITE + 1)]
-    priority, store = SearchPriority(has_embedded_store=False), Recorded()
+    queries, store = StoreQueries(), Recorded()
+    priority = SearchPriority(queries)
     await store.create()
-    with priority.search():
-        await priority.write(store, records, lambda: True)
-    assert store.writes == [SMALL_WRITE, 1]
+    await priority.write(store, records, lambda: True)
+    request = httpx.Request("PUT", "http://store/collections/tea/documents")
+    await queries.note(httpx.Response(200, headers={"Server-Timing": "query-age;dur=1.0"}, request=request))
+    await priority.write(store, records, lambda: True)
+    assert store.writes == [SMALL_WRITE + 1, SMALL_WRITE, 1]
 
 
 async def test_after_a_write_during_searches_the_next_one_of_any_job_waits_for_a_multiple_of_its_time() -> None:
-    records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(EMBEDDED_WRITE)]
+    records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(SMALL_WRITE)]
     priority, store = SearchPriority(), Slow()
     await store.create()
     with priority.search():
@@ -260,12 +256,12 @@ async def test_a_job_that_waits_for_its_turn_to_write_writes_nothing_once_it_has
 
 
 async def test_no_part_is_written_without_a_lease(priority: SearchPriority) -> None:
-    records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(2 * EMBEDDED_WRITE)]
+    records = [Record(str(number), "tea", np.ones(2, dtype=np.float32), {}) for number in range(2 * SMALL_WRITE)]
     store = Recorded()
     await store.create()
     with priority.search(), pytest.raises(LeaseLost):
         await priority.write(store, records, lambda: not store.writes)
-    assert store.writes == [EMBEDDED_WRITE]
+    assert store.writes == [SMALL_WRITE]
 
 
 @pytest.mark.parametrize("documents", [1, 3], ids=["a large document", "small documents"])
@@ -291,7 +287,7 @@ async def test_documents_are_ingested_beside_a_search_that_waits(
         ended = [await base.ended(each) for each in ingestions]
         assert {each["status"] for each in ended} == {"completed"}
         upserts = grown(before, samples_of((await client.get("/metrics")).text), UPSERTS)
-        assert upserts >= sum(each["chunks"] for each in ended) / EMBEDDED_WRITE >= 6
+        assert upserts >= sum(each["chunks"] for each in ended) / SMALL_WRITE >= 6
     finally:
         over.set()
         server.held = "\0"

@@ -77,7 +77,8 @@ class RequestContextMiddleware:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 total = time.perf_counter() - started
-                timing = f"{self._backend};dur={request.backend.seconds * 1000:.2f}, total;dur={total * 1000:.2f}"
+                timings = {self._backend: request.backend.seconds, "total": total, **request.timings}
+                timing = ", ".join(f"{name};dur={seconds * 1000:.2f}" for name, seconds in timings.items())
                 own_id = [(b"x-request-id", request_id)]
                 message["headers"] = [
                     *message["headers"],
