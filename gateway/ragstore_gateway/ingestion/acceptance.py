@@ -58,6 +58,12 @@ class NewContent:
     request_id: str = field(default_factory=lambda: getattr(current_request(), "request_id", ""))
 
 
+_BYTES_WAITING: Final = sa.case((IngestionRow.kind == INGEST, IngestionRow.bytes), else_=0)
+_WAITING_SIZES: Final = sa.select(
+    sa.func.count(), sa.func.coalesce(sa.func.sum(_BYTES_WAITING), 0), sa.func.max(_BYTES_WAITING)
+).where(IngestionRow.state.in_(UNFINISHED))
+
+
 class Acceptance:
     """Accepts documents in transactions.
 
@@ -161,11 +167,7 @@ class Acceptance:
             raise full
 
     async def _room(self, session: AsyncSession) -> _Room:
-        bytes_waiting = sa.case((IngestionRow.kind == INGEST, IngestionRow.bytes), else_=0)
-        query = sa.select(
-            sa.func.count(), sa.func.coalesce(sa.func.sum(bytes_waiting), 0), sa.func.max(bytes_waiting)
-        ).where(IngestionRow.state.in_(UNFINISHED))
-        waiting, total, largest = (await session.execute(query)).one()
+        waiting, total, largest = (await session.execute(_WAITING_SIZES)).one()
         return _Room(self.max_waiting, self._max_waiting_bytes, waiting, int(total), largest or 0)
 
 

@@ -68,6 +68,8 @@ class Jobs:
         self._running: dict[asyncio.Task[None], Sequence[ClaimedDocument]] = {}
         self._claimed_at: dict[str, float] = {}
         self._lingers = False
+        self._has_left = False
+        """Whether documents may wait for the end of a job."""
         self._later: asyncio.TimerHandle | None = None
         leases.add(queue, self._interrupt)
 
@@ -81,6 +83,7 @@ class Jobs:
         Args:
             base_id: the knowledge base of the document.
         """
+        self._has_left = True
         if self._is_full(base_id):
             # The end of a job wakes, or of a request for embeddings.
             return
@@ -120,8 +123,10 @@ class Jobs:
             try:
                 await self._priority.pausing(self._start_jobs())
             except DatabaseUnavailable as error:
+                self._has_left = True
                 _log.warning("ingestions not claimed", error=error.cause)
             except Exception as error:  # noqa: BLE001  # without this loop, no document would be ingested
+                self._has_left = True
                 _log.error("ingestions not claimed", error=type(error).__name__)
             try:
                 async with asyncio.timeout(LINGER_SECONDS if self._lingers else self._poll_seconds):
@@ -131,21 +136,23 @@ class Jobs:
 
     async def _start_jobs(self) -> None:
         self._lingers = False
-        if len(self._running) >= self._concurrency:
+        self._has_left = len(self._running) >= self._concurrency
+        if self._has_left:
             return
         lanes = await self._queue.lanes()
-        if not lanes:
-            return
-        if self._leases.is_held and not self._leases.is_valid:
+        if lanes and self._leases.is_held and not self._leases.is_valid:
             # The jobs before are interrupted first.
+            self._has_left = True
             return
-        while lanes and len(self._running) < self._concurrency:
-            lanes = [lane for lane in lanes if self._may_start(lane)]
-            if not lanes:
+        while lanes:
+            is_full = len(self._running) >= self._concurrency
+            startable = [] if is_full else [lane for lane in lanes if self._may_start(lane)]
+            self._has_left |= len(startable) < len(lanes)
+            if not startable:
                 return
-            lane = min(lanes, key=lambda lane: (self._jobs_of(lane.base_id), lane.oldest))
+            lane = min(startable, key=lambda lane: (self._jobs_of(lane.base_id), lane.oldest))
             left = await self._start_job(lane)
-            lanes = [each for each in lanes if each is not lane] + ([left] if left is not None else [])
+            lanes = [each for each in startable if each is not lane] + ([left] if left is not None else [])
 
     def _may_start(self, lane: Lane) -> bool:
         """Whether a further job of a base may start."""
@@ -203,8 +210,10 @@ class Jobs:
         try:
             await self._pipeline.run(claimed)
         except LeaseLost:
+            self._has_left = True
             _log.warning("job interrupted: the lease has expired", documents=len(ids))
         except Exception as error:  # noqa: BLE001  # its documents are tried again alone, a limited number of times
+            self._has_left = True
             _log.error("job failed", documents=len(ids), error=type(error).__name__)
             try:
                 await self._queue.release(ids)
@@ -217,7 +226,8 @@ class Jobs:
         base_id = claimed[0].row.base_id
         if not self._jobs_of(base_id):
             self._claimed_at.pop(base_id, None)
-        self.wake()
+        if self._has_left or task.cancelled():
+            self.wake()
 
     async def _interrupt(self) -> None:
         """End all jobs of this process. Nothing of their ingestions is changed."""
