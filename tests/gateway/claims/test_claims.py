@@ -13,6 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from ragstore_gateway.claims.tables import ExecutorRow
 from tests.gateway.claims.conftest import GIVEN_BACK, Work
 
+pytestmark = pytest.mark.process
+
 SHORT_SECONDS = 0.3
 """The lease of a process that is late, or has ended."""
 

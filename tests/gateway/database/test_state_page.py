@@ -12,8 +12,9 @@ from tests.support.page_commands import block_with, run_commands
 from tests.support.postgres import Postgres
 from tests.support.servers import running
 
+pytestmark = pytest.mark.process
 
-@pytest.mark.process
+
 def test_the_state_is_copied_to_postgresql_and_back_and_restored_by_the_commands_of_the_page(
     tmp_path: Path, postgres: Postgres
 ) -> None:

@@ -66,6 +66,7 @@ async def test_responses_to_other_requests_say_nothing(clock: Clock) -> None:
     assert not queries.may_be_within(1.0)
 
 
+@pytest.mark.process
 async def test_a_client_that_writes_learns_of_the_queries_of_another_one(tmp_path: Path) -> None:
     queries = StoreQueries()
     with running(start_service(tmp_path, {})) as served:

@@ -23,6 +23,8 @@ from tests.support.ingesting_process import IngestingProcess
 from tests.support.ingestion import until
 from tests.support.knowledge import Knowledge
 
+pytestmark = pytest.mark.process
+
 HOUR = 3600.0
 
 

@@ -17,6 +17,8 @@ from tests.support.log_lines import log_line, log_lines
 from tests.support.page_output import exact_values
 from tests.support.pages import blocks_of
 
+pytestmark = pytest.mark.process
+
 MOMENT = "2026-11-25T14:03"
 """The minute that the page's commands look at."""
 
