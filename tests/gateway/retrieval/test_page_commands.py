@@ -107,7 +107,9 @@ def test_who_deleted_a_document(assistant_gateway: Assisted, operator: Operator)
     document = assistant_gateway.call("root", "GET", f"{path}/documents/handbook.pdf").json()["id"]
     assistant_gateway.call("root", "DELETE", f"{path}/documents/handbook.pdf").raise_for_status()
     base = path.rpartition("/")[2]
-    log_line(assistant_gateway.served.log, "documents deleted", base=base)
+    # The last line about the request.
+    resource = f"ragstore/rags/{base}/documents/handbook.pdf"
+    log_line(assistant_gateway.served.log, "audit", resource=resource, operation="deleteKnowledgeBaseDocument")
 
     audit, deleted = operator.paste(DELETED, BASE=base, DOCUMENT=document)
 
