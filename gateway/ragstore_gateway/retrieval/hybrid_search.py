@@ -189,13 +189,15 @@ class HybridSearch:
             *near.visible,
             *(passage for passage in compared if language.matches(chosen, passage.metadata)),
         ]
-        current = await self._revisions.current(
-            search.collection.base_id, {document_of(passage) for passage in passages}
-        )
-        # A document that was replaced since the search by vectors keeps the revision that this search has found.
-        # Otherwise, a document that is replaced during each round would not be found at all.
-        current = {id: near.revisions.get(id, published) for id, published in current.items()}
-        kept = [passage for passage in passages if is_visible(passage, current, search.collection.owner)]
+        kept = passages
+        if compared:
+            current = await self._revisions.current(
+                search.collection.base_id, {document_of(passage) for passage in passages}
+            )
+            # A document that was replaced since the search by vectors keeps the revision that this search has found.
+            # Otherwise, a document that is replaced during each round would not be found at all.
+            current = {id: near.revisions.get(id, published) for id, published in current.items()}
+            kept = [passage for passage in passages if is_visible(passage, current, search.collection.owner)]
         is_stable = len(kept) == len(passages) and len(compared) == len(added)
         fitting, below = search.split(kept)
         return FoundChunks(_ranked(search, fitting, keywords.ranked, calibration), near.invisible, below), is_stable
