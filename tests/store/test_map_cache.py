@@ -22,6 +22,7 @@ from ragstore.store.map_cache import MAX_AGE_SECONDS, MAX_AGE_SHARED_SECONDS, Ma
 from ragstore.store.name_scope import NameScope
 from ragstore.store.protocol import Store
 from ragstore.store.scope import ScopedStore
+from tests.support.clock import Clock
 from tests.support.factories import add_documents, batch, of_ids, upsert_documents
 from tests.support.spies import SpyStore
 
@@ -46,16 +47,6 @@ class CountingMaps(StoreLayer):
         found = await super().map_collection(name, parameters)
         await self.gate.wait()
         return found
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from ragstore.errors import ChromaTimeout, ChromaUnavailable
 from ragstore.kit.context import set_deadline
 from ragstore.model.documents import EVERYTHING, Write
 from ragstore.store.deadline import DeadlineStore
+from tests.support.clock import Clock
 from tests.support.factories import add_documents, batch
 from tests.support.fault_proxy import FaultProxy, fault_proxy
 from tests.support.servers import Served, free_port
@@ -39,15 +40,6 @@ async def backend(proxy: FaultProxy) -> AsyncIterator[Backend]:
     await made.call(CountCollections())
     yield made
     await made.close()
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 async def test_a_call_that_could_not_reach_chroma_is_retried(proxy: FaultProxy, backend: Backend) -> None:

@@ -10,8 +10,6 @@ import asyncio
 import threading
 from typing import Final
 
-import httpx
-
 from ragstore import settings
 from ragstore.app import in_process
 from ragstore_client import AsyncClient
@@ -22,6 +20,7 @@ from ragstore_gateway.engines.ragstore_store import RagstoreStore, clients_of
 from ragstore_gateway.engines.shared_client import Secrets, SharedClient
 from ragstore_gateway.engines.store_parameters import ChromaParameters
 from ragstore_gateway.secrets.secret_references import SecretReferences
+from ragstore_gateway.store.in_process_client import InProcessClient
 
 
 class ChromaConnection:
@@ -46,8 +45,8 @@ class ChromaConnection:
         self._started = asyncio.Event()
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        transport = httpx.ASGITransport(self._store.trusted)  # type: ignore[arg-type]  # httpx has its own ASGI types
-        self.client = AsyncClient("http://127.0.0.1", api_key=None, transport=transport, retries=0)
+        self._http = InProcessClient(self._store.trusted)
+        self.client = AsyncClient("http://127.0.0.1", api_key=None, http=self._http, retries=0)
 
     async def start(self) -> None:
         """Start the store. Chroma is not needed for it."""
@@ -72,7 +71,7 @@ class ChromaConnection:
 
     async def _run(self) -> None:
         """Start and stop the store in one task: its lifespan has a task group, which no other task may leave."""
-        async with self._store.lifespan(), self.client:
+        async with self._store.lifespan(), self._http, self.client:
             self._started.set()
             await self._stopping.wait()
 

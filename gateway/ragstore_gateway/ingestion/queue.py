@@ -172,12 +172,7 @@ class IngestionQueue(Claims[IngestionRow]):
     async def _claim(
         self, session: AsyncSession, base_id: str, targets: list[str], *, interrupted: bool
     ) -> list[IngestionRow]:
-        values = {
-            "of_base": base_id,
-            "by": self._leases.owner,
-            "into": targets,
-            "now": datetime.now(UTC),
-        }
+        values = {"of_base": base_id, "by": self._leases.owner, "into": targets, "now": datetime.now(UTC)}
         rows = list(await session.scalars(_claim_statement(interrupted), values))
         return sorted(rows, key=lambda row: (row.created_on, row.sequence))
 

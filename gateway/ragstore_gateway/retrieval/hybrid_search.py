@@ -262,9 +262,8 @@ def _ranked(
         near = (passage.cosine - calibration.mean) / calibration.deviation if by_vector else 0.0
         return near + (weight * (keywords.scores.get(passage.id, 0.0) / scale) if scale else 0.0)
 
-    ranks = {passage.id: rank(passage) for passage in passages}
-    best = sorted(passages, key=lambda passage: (-ranks[passage.id], -passage.relevance, passage.id))
-    return [replace(passage, rank=ranks[passage.id]) for passage in best[: search.max_results]]
+    ranked = (replace(passage, rank=rank(passage)) for passage in passages)
+    return sorted(ranked, key=lambda passage: passage.place)[: search.max_results]
 
 
 def _keyword_scale(keywords: Ranked) -> float:

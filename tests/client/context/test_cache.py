@@ -19,22 +19,13 @@ from ragstore_client.context import (
 from ragstore_client.context._cache import CacheKey
 from tests.client.context.sources import Behaviour, ScriptedSource, passage
 from tests.client.context.virtual_clock import run_virtually
+from tests.support.clock import Clock
 
 QUESTION = "How long is the warranty?"
 
 
 def key(name: str, session_id: str | None = None) -> CacheKey:
     return CacheKey(session_id, name, name, ())
-
-
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_thousand_equal_questions_are_one_retrieval() -> None:

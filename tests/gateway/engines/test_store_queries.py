@@ -9,19 +9,10 @@ import pytest
 
 from ragstore_client import AsyncClient, NewDocument
 from ragstore_gateway.store.store_queries import MEMORY_SECONDS, StoreQueries
+from tests.support.clock import Clock
 from tests.support.servers import running, start_service
 
 DOCUMENTS = "http://store/collections/tea/documents"
-
-
-class Clock:
-    """A clock that stands still unless it is set."""
-
-    seconds = 1000.0
-
-    def __call__(self) -> float:
-        """The time."""
-        return self.seconds
 
 
 def response(timing: str | None, method: str = "PUT") -> httpx.Response:
@@ -46,7 +37,7 @@ async def test_a_query_is_as_old_as_the_response_says(clock: Clock) -> None:
 async def test_a_response_that_mentions_no_query_says_that_there_is_none(clock: Clock, timing: str | None) -> None:
     queries = StoreQueries(clock)
     await queries.note(response("query-age;dur=0.00"))
-    clock.seconds += 2
+    clock.now += 2
     await queries.note(response(timing))
     assert not queries.may_be_within(1.0)
 
@@ -54,9 +45,9 @@ async def test_a_response_that_mentions_no_query_says_that_there_is_none(clock: 
 async def test_queries_are_likely_for_a_minute_after_one_if_no_response_is_recent(clock: Clock) -> None:
     queries = StoreQueries(clock)
     await queries.note(response("query-age;dur=0.00"))
-    clock.seconds += MEMORY_SECONDS - 1
+    clock.now += MEMORY_SECONDS - 1
     assert queries.may_be_within(1.0)
-    clock.seconds += 1
+    clock.now += 1
     assert not queries.may_be_within(1.0)
 
 

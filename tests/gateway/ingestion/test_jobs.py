@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -42,6 +42,7 @@ class Observed:
     knowledge: Knowledge
     documents: Documents
     process: IngestingProcess
+    patch: pytest.MonkeyPatch
     reads: int = 0
     ended: int = 0
     may_run: asyncio.Event = field(default_factory=asyncio.Event)
@@ -65,8 +66,8 @@ class Observed:
             finally:
                 self.ended += 1
 
-        process.queue.lanes = counted  # type: ignore[method-assign]  # only counts
-        process.pipeline.run = held  # type: ignore[method-assign]  # only waits
+        self.patch.setattr(process.queue, "lanes", counted)
+        self.patch.setattr(process.pipeline, "run", held)
         requests = EmbeddingRequests(concurrency=4)
         return Jobs(process.queue, process.leases, process.pipeline, requests, SearchPriority(), concurrency, HOUR)
 
@@ -75,10 +76,10 @@ class Observed:
         accepted = await self.documents.accept(base_id, NewContent("", "text/plain", b"tea", "alias"))
         return accepted.id
 
-    async def completed(self, base_id: str, ingestion_id: str) -> None:
-        """Wait until an ingestion is complete."""
-        while (await self.documents.ingestion(base_id, ingestion_id)).state != "completed":  # noqa: ASYNC110  # a row
-            await asyncio.sleep(0.01)
+    async def complete_after(self, jobs: int, base_id: str, ingestion_id: str) -> None:
+        """Wait until a number of jobs have ended, and check that an ingestion is complete."""
+        await until(lambda: self.ended == jobs)
+        assert (await self.documents.ingestion(base_id, ingestion_id)).state == "completed"
 
 
 @pytest.fixture
@@ -89,12 +90,8 @@ async def observed(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncI
     async with database.running(), AsyncClient("http://127.0.0.1:9") as store:
         knowledge = Knowledge(database, store)
         async with knowledge.embeddings.running():
-            yield Observed(knowledge, Documents(database, Acceptance(10, 1000)), IngestingProcess(knowledge))
-
-
-def is_running(jobs: Jobs) -> Callable[[], bool]:
-    """Whether a job runs."""
-    return lambda: bool(jobs._running)
+            documents = Documents(database, Acceptance(10, 1000))
+            yield Observed(knowledge, documents, IngestingProcess(knowledge), monkeypatch)
 
 
 async def test_the_end_of_a_job_does_not_read_the_queue_if_nothing_can_have_waited_for_it(observed: Observed) -> None:
@@ -103,7 +100,7 @@ async def test_the_end_of_a_job_does_not_read_the_queue_if_nothing_can_have_wait
     jobs = observed.jobs()
     async with jobs.running():
         observed.may_run.set()
-        await observed.completed(base.id, ingestion)
+        await observed.complete_after(1, base.id, ingestion)
         await until(lambda: not jobs._running)
         for _ in range(20):
             await asyncio.sleep(0)
@@ -117,12 +114,11 @@ async def test_a_document_that_is_accepted_while_a_job_of_its_base_runs_is_inges
     await observed.accept(base.id)
     jobs = observed.jobs()
     async with jobs.running():
-        await until(is_running(jobs))
+        await until(lambda: bool(jobs._running))
         later = await observed.accept(base.id)
         jobs.wake_for(base.id)
         observed.may_run.set()
-        async with asyncio.timeout(20):
-            await observed.completed(base.id, later)
+        await observed.complete_after(2, base.id, later)
 
 
 async def test_a_document_that_had_to_wait_for_a_job_of_another_base_is_ingested_at_the_end_of_the_job(
@@ -132,11 +128,10 @@ async def test_a_document_that_had_to_wait_for_a_job_of_another_base_is_ingested
     ingestions = [await observed.accept(base.id) for base in bases]
     jobs = observed.jobs(concurrency=1)
     async with jobs.running():
-        await until(is_running(jobs))
+        await until(lambda: bool(jobs._running))
         observed.may_run.set()
-        async with asyncio.timeout(20):
-            for base, ingestion in zip(bases, ingestions, strict=True):
-                await observed.completed(base.id, ingestion)
+        for base, ingestion in zip(bases, ingestions, strict=True):
+            await observed.complete_after(2, base.id, ingestion)
 
 
 async def test_the_documents_of_a_job_that_failed_are_tried_again_immediately(observed: Observed) -> None:
@@ -146,6 +141,4 @@ async def test_the_documents_of_a_job_that_failed_are_tried_again_immediately(ob
     jobs = observed.jobs()
     async with jobs.running():
         observed.may_run.set()
-        async with asyncio.timeout(20):
-            await observed.completed(base.id, ingestion)
-    assert observed.ended == 2
+        await observed.complete_after(2, base.id, ingestion)

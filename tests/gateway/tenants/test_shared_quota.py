@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 
 import pytest
 import sqlalchemy as sa
@@ -17,22 +16,13 @@ from ragstore_gateway.tenants.errors import TenantRateExceeded, TenantRequestsEx
 from ragstore_gateway.tenants.limits import LimitsByTenant
 from ragstore_gateway.tenants.shared_quota import OFFLINE_SECONDS, REQUESTS, TOKENS, SharedQuota
 from ragstore_gateway.tenants.tables import TenantUsageRow
+from tests.support.clock import Clock
 
 LIMITS = LimitsByTenant(
     {"acme": {"requestsPerMinute": 1000, "tokensPerDay": 1000}, "free": {}, "*": {"requestsPerMinute": 3}}
 )
 START = 1_790_000_010.0
 """30 s after the beginning of a minute."""
-
-
-@dataclass
-class Clock:
-    """A clock that the test moves."""
-
-    now: float = START
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -59,7 +49,7 @@ async def taken(quota: SharedQuota, tenant: str, times: int) -> int:
 
 
 async def test_two_processes_admit_no_more_than_the_limit_together(databases: list[Database]) -> None:
-    clock = Clock()
+    clock = Clock(START)
     first, second = (SharedQuota(each, REQUESTS, LIMITS, clock) for each in databases)
     counts = await asyncio.gather(taken(first, "acme", 700), taken(second, "acme", 700))
     # Both take shares until nothing is left, and what one has of a share is refused to the other.
@@ -75,7 +65,7 @@ async def test_two_processes_admit_no_more_than_the_limit_together(databases: li
 
 
 async def test_a_tenant_without_a_name_in_the_settings_has_the_limits_of_all_others(databases: list[Database]) -> None:
-    quota = SharedQuota(databases[0], REQUESTS, LIMITS, Clock())
+    quota = SharedQuota(databases[0], REQUESTS, LIMITS, Clock(START))
     assert [await taken(quota, tenant, 5) for tenant in ("small", "tiny", "free", "")] == [3, 3, 5, 5]
     assert quota.of("free") is None
 
@@ -83,7 +73,7 @@ async def test_a_tenant_without_a_name_in_the_settings_has_the_limits_of_all_oth
 async def test_tokens_beyond_an_estimate_count_for_the_other_process_after_they_are_settled(
     databases: list[Database],
 ) -> None:
-    clock = Clock()
+    clock = Clock(START)
     first, second = (SharedQuota(each, TOKENS, LIMITS, clock) for each in databases)
     await first.take("acme", 100)
     first.charge("acme", 850)
@@ -101,7 +91,7 @@ async def test_tokens_beyond_an_estimate_count_for_the_other_process_after_they_
 
 
 async def test_a_prompt_larger_than_the_limit_of_a_day_is_admitted_if_none_was_used(databases: list[Database]) -> None:
-    quota = SharedQuota(databases[0], TOKENS, LIMITS, Clock())
+    quota = SharedQuota(databases[0], TOKENS, LIMITS, Clock(START))
     await quota.take("acme", 5000)
     await quota.settle()
     assert await used(databases[0]) == 5000
@@ -110,7 +100,7 @@ async def test_a_prompt_larger_than_the_limit_of_a_day_is_admitted_if_none_was_u
 
 
 async def test_the_rest_of_a_share_is_given_back_at_the_end(databases: list[Database]) -> None:
-    first, second = (SharedQuota(each, TOKENS, LIMITS, Clock()) for each in databases)
+    first, second = (SharedQuota(each, TOKENS, LIMITS, Clock(START)) for each in databases)
     await first.take("acme", 1)
     assert await used(databases[0]) == 10
     await first.give_back()
@@ -119,7 +109,7 @@ async def test_the_rest_of_a_share_is_given_back_at_the_end(databases: list[Data
 
 
 async def test_a_process_without_the_database_counts_by_itself_and_adds_it_afterwards(database_url: str) -> None:
-    clock = Clock()
+    clock = Clock(START)
     database = Database(make_url(database_url))
     quota = SharedQuota(database, REQUESTS, LIMITS, clock)
     assert await taken(quota, "acme", 1200) == 1000
@@ -131,7 +121,7 @@ async def test_a_process_without_the_database_counts_by_itself_and_adds_it_after
 
 
 async def test_one_transaction_serves_the_requests_of_a_share(databases: list[Database]) -> None:
-    quota = SharedQuota(databases[0], REQUESTS, LIMITS, Clock())
+    quota = SharedQuota(databases[0], REQUESTS, LIMITS, Clock(START))
     await quota.take("acme")
     before = await databases[0].version()
     assert await taken(quota, "acme", 9) == 9
