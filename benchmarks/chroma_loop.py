@@ -25,14 +25,25 @@ def embed(batch):
     body = json.dumps({"inputs": batch}).encode()
     return json.loads(urlopen(Request(url + "/embed", body, {"Content-Type": "application/json"})).read())
 
-if kind == "chroma":
+def metadata_of(number):
+    # The metadata of a chunk of a knowledge base.
+    return {
+        "document_id": "b2a7e5f0-7a0e-4c55-9d57-2f0f1f6f1d11", "document_name": "large",
+        "revision": "6c0d6f56-2f1f-4c0b-8a3e-51c7d2f4b0aa", "chunk_index": number, "char_start": 400 * number,
+        "char_end": 400 * number + 400, "token_count": 97, "content_hash": "a" * 64,
+        "ingested_at": "2026-11-28T12:00:00.000000Z",
+    }
+
+if kind.startswith("chroma"):
     import chromadb
     client = chromadb.PersistentClient(folder)
     hnsw = {"space": "cosine", "max_neighbors": 64, "ef_construction": 300, "ef_search": 400}
     collection = client.create_collection("texts", configuration={"hnsw": hnsw}, embedding_function=None)
     def add(batch, first):
         vectors = [vector for start in range(0, len(batch), 32) for vector in embed(batch[start : start + 32])]
-        collection.add([f"{first + number}" for number in range(len(batch))], vectors, documents=batch)
+        numbers = range(first, first + len(batch))
+        metadata = [metadata_of(number) for number in numbers] if kind == "chroma-metadata" else None
+        collection.add([f"{number}" for number in numbers], vectors, metadata, batch)
     size = 256
 else:
     from langchain_chroma import Chroma
@@ -81,7 +92,7 @@ def run_loop(kind: str, python: str, texts: Sequence[str], url: str) -> LoopResu
     """Run a loop.
 
     Args:
-        kind: `chroma`, `langchain`, or `langchain-single`.
+        kind: `chroma`, `chroma-metadata`, `langchain`, or `langchain-single`.
         python: the interpreter.
         texts: the texts, which it splits into chunks of 400 characters.
         url: the server of embeddings.

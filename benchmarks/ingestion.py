@@ -4,7 +4,8 @@
 
 Loads: small texts of 1 kB, one by one and in batches; PDF files of ten pages; one large text of 5 MB; and a website on
 loopback, whose pages one run of a source reads. All rows have the same server of embeddings, which responds
-immediately, or after `--embedding-seconds`. The loops are programs of their own: Chroma in batches of 256 chunks, and
+immediately, or after `--embedding-seconds`. The loops are programs of their own: Chroma in batches of 256 chunks,
+without metadata and with the metadata that a gateway stores, and
 LangChain over Chroma one by one and in batches of 1,000, by a Python that has `langchain-chroma` and `chromadb`.
 Processor time is measured for the gateways with the processes that they have started, or for the loop, without the
 server of embeddings, PostgreSQL, and the store beside it. A load with a size of 0 is left out. With
@@ -272,7 +273,7 @@ def of_loop(name: str, kind: str, python: str, load: Load, url: str) -> Row:
 
     Args:
         name: name of the row.
-        kind: `chroma`, `langchain`, or `langchain-single`.
+        kind: as in `run_loop`.
         python: the interpreter.
         url: the server of embeddings.
     """
@@ -302,8 +303,10 @@ def comparisons(rows: Mapping[str, Row]) -> Iterator[str]:
         if one in rows and two in rows:
             yield f"{two}: {rate(two) / rate(one):.2f} times the rate of one process"
         large = f"gateway, {database}, 1, large"
-        if large in rows and "Chroma, large" in rows:
-            yield f"{large}: {cpu(large) / cpu('Chroma, large'):.2f} times the processor time of Chroma for a chunk"
+        for loop in ("Chroma", "Chroma with metadata"):
+            if large in rows and f"{loop}, large" in rows:
+                times = cpu(large) / cpu(f"{loop}, large")
+                yield f"{large}: {times:.2f} times the processor time of {loop} for a chunk"
 
 
 async def measure(options: argparse.Namespace) -> None:
@@ -319,11 +322,9 @@ async def measure(options: argparse.Namespace) -> None:
     async with embedding_server(options.embedding_seconds) as embeddings:
         for load in loads_of(options):
             if load.texts and not options.embedding_seconds:
-                add(
-                    await asyncio.to_thread(
-                        of_loop, f"Chroma, {load.name}", "chroma", sys.executable, load, embeddings.url
-                    )
-                )
+                for each, title in (("chroma", "Chroma"), ("chroma-metadata", "Chroma with metadata")):
+                    name = f"{title}, {load.name}"
+                    add(await asyncio.to_thread(of_loop, name, each, sys.executable, load, embeddings.url))
             for each, title in (("langchain", "in batches"), ("langchain-single", "one by one")):
                 if options.langchain and load.texts and not options.embedding_seconds:
                     name = f"LangChain {title}, {load.name}"

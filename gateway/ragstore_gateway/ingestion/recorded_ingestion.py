@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final, TypeVar
@@ -17,7 +17,7 @@ from ragstore.kit.background import cancel_all
 from ragstore.kit.time_slices import rest
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.embeddings.embedder import Vectors
-from ragstore_gateway.engines.engine_collection import MAX_BATCH, EngineCollection, Record
+from ragstore_gateway.engines.engine_collection import EngineCollection, Record
 from ragstore_gateway.engines.engines import IN_MEMORY
 from ragstore_gateway.errors import CollectionMissing
 from ragstore_gateway.ingestion import metrics
@@ -28,7 +28,7 @@ from ragstore_gateway.ingestion.embedded_text import embedded_text
 from ragstore_gateway.ingestion.errors import IngestionAbandoned, LeaseLost
 from ragstore_gateway.ingestion.payloads import CHUNKS, CONTENT, VECTORS, payload, put_payloads
 from ragstore_gateway.ingestion.publication import Publication
-from ragstore_gateway.ingestion.records import batches_of, records_of
+from ragstore_gateway.ingestion.records import batches_of, parts_of, records_of
 from ragstore_gateway.ingestion.retries import Retries
 from ragstore_gateway.ingestion.search_priority import SearchPriority
 from ragstore_gateway.ingestion.tables import DocumentTextRow, IngestionPayloadRow, IngestionRow
@@ -323,8 +323,8 @@ class _Filling:
     async def run(self) -> None:
         """Embed and write everything that is not recorded."""
         self._claimed.step = "embed"
-        for positions in self._parts(self._earlier):
-            await self._write(positions, self._earlier, earlier=True)
+        for part in parts_of(self._earlier):
+            await self._write(part, earlier=True)
         left = iter(self._left)
         embedding: set[asyncio.Task[None]] = set()
         writing: set[asyncio.Task[None]] = set()
@@ -335,8 +335,11 @@ class _Filling:
                     embedding.add(asyncio.create_task(self._ingestion.priority.pausing(self._embed(position))))
                     position = next(left, None)
                 if self._ready and not writing:
-                    ready, self._ready = self._ready, {}
-                    writing.add(asyncio.create_task(self._ingestion.priority.pausing(self._write_all(ready))))
+                    # One part only: what is embedded meanwhile fills the next one.
+                    part = next(parts_of(self._ready))
+                    for written in part:
+                        del self._ready[written]
+                    writing.add(asyncio.create_task(self._ingestion.priority.pausing(self._write(part, earlier=False))))
                 done, _ = await asyncio.wait(embedding | writing, return_when=asyncio.FIRST_COMPLETED)
                 embedding -= done
                 writing -= done
@@ -349,27 +352,9 @@ class _Filling:
         first, batch = self._batches[position]
         self._ready[position] = await self._ingestion.records(self._claimed, self._collection, first, batch)
 
-    async def _write_all(self, ready: dict[int, list[Record]]) -> None:
-        for positions in self._parts(ready):
-            await self._write(positions, ready, earlier=False)
-
-    def _parts(self, positions: Iterable[int]) -> Iterator[list[int]]:
-        """Divide batches into parts that an engine takes with one call."""
-        part: list[int] = []
-        size = 0
-        for position in sorted(positions):
-            own = len(self._batches[position][1])
-            if part and size + own > MAX_BATCH:
-                yield part
-                part, size = [], 0
-            part.append(position)
-            size += own
-        if part:
-            yield part
-
-    async def _write(self, positions: Sequence[int], ready: dict[int, list[Record]], *, earlier: bool) -> None:
+    async def _write(self, part: Mapping[int, list[Record]], *, earlier: bool) -> None:
         self._claimed.step = "write"
-        records = [record for position in positions for record in ready[position]]
+        records = [record for batch in part.values() for record in batch]
         store = await self._ingestion.opened(self._claimed, self._collection, len(records[0].vector))
 
         async def write() -> None:
@@ -386,7 +371,7 @@ class _Filling:
 
         await self._ingestion.write(self._claimed, write)
         self._has_written = True
-        await self._ingestion.record(self._claimed, self._collection, positions, earlier, len(records))
+        await self._ingestion.record(self._claimed, self._collection, list(part), earlier, len(records))
 
     def _recorded(self, position: int, data: bytes) -> list[Record]:
         first, batch = self._batches[position]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID, uuid5
 
 from ragstore_gateway.embeddings.batches import batches
 from ragstore_gateway.embeddings.embedder import Vectors
-from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, REVISION_KEY, MetadataValue, Record
+from ragstore_gateway.engines.engine_collection import DOCUMENT_KEY, MAX_BATCH, REVISION_KEY, MetadataValue, Record
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.ingestion.tables import IngestionRow
 from ragstore_gateway.splitting.chunk import ChunkSpan
@@ -83,3 +83,25 @@ def records_of(
         id = chunk_id(row, index)
         records.append(Record(id, extracted.text[span.start : span.end], vector, metadata))
     return records
+
+
+def parts_of(ready: Mapping[int, list[Record]]) -> Iterator[dict[int, list[Record]]]:
+    """Divide batches into parts that an engine takes with one call, each as large as it may be.
+
+    Args:
+        ready: the records of batches, by the position of the batch in the document.
+
+    Yields:
+        The batches of each part, by position.
+    """
+    part: dict[int, list[Record]] = {}
+    size = 0
+    for position in sorted(ready):
+        own = len(ready[position])
+        if part and size + own > MAX_BATCH:
+            yield part
+            part, size = {}, 0
+        part[position] = ready[position]
+        size += own
+    if part:
+        yield part
