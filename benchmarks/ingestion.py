@@ -268,6 +268,19 @@ async def of_website(name: str, served: Served, site: ChangingSite, embeddings: 
         return Row(name, run["added"], run["chunks"], time.perf_counter() - started, cpu_of(pids) - cpu)
 
 
+def loops_of(langchain: str) -> Iterator[tuple[str, str, str]]:
+    """The loops: the kind of each, its title, and its interpreter.
+
+    Args:
+        langchain: a Python with langchain-chroma; empty for none.
+    """
+    yield "chroma", "Chroma", sys.executable
+    yield "chroma-metadata", "Chroma with metadata", sys.executable
+    if langchain:
+        yield "langchain", "LangChain in batches", langchain
+        yield "langchain-single", "LangChain one by one", langchain
+
+
 def of_loop(name: str, kind: str, python: str, load: Load, url: str) -> Row:
     """Measure a loop over Chroma.
 
@@ -322,15 +335,11 @@ async def measure(options: argparse.Namespace) -> None:
     async with embedding_server(options.embedding_seconds) as embeddings:
         for load in loads_of(options):
             if load.texts and not options.embedding_seconds:
-                for each, title in (("chroma", "Chroma"), ("chroma-metadata", "Chroma with metadata")):
-                    name = f"{title}, {load.name}"
-                    add(await asyncio.to_thread(of_loop, name, each, sys.executable, load, embeddings.url))
-            for each, title in (("langchain", "in batches"), ("langchain-single", "one by one")):
-                # Chroma rejects a call with all chunks of a large text, which one by one would be.
-                is_possible = len(load.texts) > 1 or each == "langchain"
-                if options.langchain and load.texts and is_possible and not options.embedding_seconds:
-                    name = f"LangChain {title}, {load.name}"
-                    add(await asyncio.to_thread(of_loop, name, each, options.langchain, load, embeddings.url))
+                for kind, title, python in loops_of(options.langchain):
+                    # Chroma rejects a call with all chunks of a large text, which one by one would be.
+                    if kind != "langchain-single" or len(load.texts) > 1:
+                        name = f"{title}, {load.name}"
+                        add(await asyncio.to_thread(of_loop, name, kind, python, load, embeddings.url))
             for database in options.databases:
                 for count in options.processes if database == "postgresql" else [1]:
                     with tempfile.TemporaryDirectory() as folder, gateways(Path(folder), database, count) as served:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.gateways import start_gateway
 from tests.support.ingestion import Base, EmbeddingServer, State, client_of, state_of
+from tests.support.knowledge import Knowledge, knowledge_of
 from tests.support.process_fixtures import starts_process
 from tests.support.servers import Served, running
 
@@ -22,6 +23,13 @@ ENVIRON = {
     "RAGSTORE_GATEWAY_MAX_DOCUMENT_CHUNKS": "500",
     "RAGSTORE_GATEWAY_EMBEDDING_CACHE_BYTES": "0",
 }
+
+
+@pytest.fixture
+async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
+    """An empty database, in which no process ingests."""
+    async with knowledge_of(database_url, "http://127.0.0.1:9") as state:
+        yield state
 
 
 @pytest.fixture(scope="package")

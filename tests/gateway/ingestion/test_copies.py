@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
-from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from ragstore_client import AsyncClient
 from ragstore_gateway.configurations.configuration import Configuration
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
-from ragstore_gateway.database.database import Database
 from ragstore_gateway.errors import BaseTooLarge, QueueFull
 from ragstore_gateway.extraction.extracted import Extracted
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent, new_document, new_ingestion
@@ -141,14 +137,6 @@ async def test_a_base_in_an_existing_collection_is_not_copied_with_documents(cli
 async def test_documents_is_true_or_false(base: Base, value: str) -> None:
     response = await base.client.post(base.path, params={"documents": value})
     assert [each["path"] for each in assert_problem(response, 400, "invalid_request")["errors"]] == ["$.documents"]
-
-
-@pytest.fixture
-async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
-    """The state of a gateway, in which no jobs run."""
-    database = Database(make_url(database_url))
-    async with database.running(), AsyncClient("http://127.0.0.1:9") as store:
-        yield Knowledge(database, store)
 
 
 async def filled(knowledge: Knowledge, documents: int) -> Configuration[KnowledgeBase]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from sqlalchemy import make_url
 
-from ragstore_client import AsyncClient
-from ragstore_gateway.database.database import Database
 from ragstore_gateway.engines.engine_collection import MAX_BATCH, Record
 from ragstore_gateway.engines.in_memory_store import InMemoryStore
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
@@ -24,35 +21,28 @@ pytestmark = pytest.mark.process
 CHUNKS = 5 * MAX_BATCH
 
 
-@pytest.fixture
-async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
-    """The state of a gateway."""
-    database = Database(make_url(database_url))
-    async with database.running(), AsyncClient("http://127.0.0.1:9") as store:
-        found = Knowledge(database, store)
-        async with found.embeddings.running():
-            yield found
-
-
 async def test_the_engine_gets_as_many_records_with_one_call_as_it_takes(
     knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = await knowledge.base("large", storeType="in-memory", chunkStrategy="window", chunkSize=8, chunkOverlap=0)
     process = IngestingProcess(knowledge)
     embedded = 0
+    more = asyncio.Condition()
     sizes: list[int] = []
     embed, write = RecordedIngestion.records, InMemoryStore.write
 
     async def counted(self: RecordedIngestion, *arguments: Any) -> list[Record]:
         nonlocal embedded
         records = await embed(self, *arguments)
-        embedded += len(records)
+        async with more:
+            embedded += len(records)
+            more.notify_all()
         return records
 
     async def slow(self: InMemoryStore, records: Sequence[Record]) -> None:
         sizes.append(len(records))
-        while embedded < min(sum(sizes) + MAX_BATCH, CHUNKS):  # noqa: ASYNC110  # other tasks embed
-            await asyncio.sleep(0.001)
+        async with more:
+            await more.wait_for(lambda: embedded >= min(sum(sizes) + MAX_BATCH, CHUNKS))
         await write(self, records)
 
     monkeypatch.setattr(RecordedIngestion, "records", counted)

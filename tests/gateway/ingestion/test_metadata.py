@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
@@ -13,17 +12,10 @@ from ragstore_gateway.ingestion.document_metadata import metadata_of_attributes
 from ragstore_gateway.ingestion.documents import Documents
 from ragstore_gateway.ingestion.metadata_changes import change_metadata
 from ragstore_gateway.ingestion.tables import DocumentRow, DocumentTextRow, IngestionPayloadRow, IngestionRow
-from tests.support.knowledge import Knowledge, knowledge_of
+from tests.support.knowledge import Knowledge
 
 OWN = {"session_id": "s-1"}
 OTHER = {"session_id": "s-2"}
-
-
-@pytest.fixture
-async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
-    """An empty database, in which no process ingests."""
-    async with knowledge_of(database_url, "http://127.0.0.1:9") as state:
-        yield state
 
 
 async def accepted(knowledge: Knowledge, base_id: str, metadata: Mapping[str, Any] | None) -> IngestionRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -11,13 +11,10 @@ import msgspec
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from sqlalchemy import make_url
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from ragstore_client import AsyncClient
 from ragstore_gateway.configurations.configuration import Configuration, ConfigurationListener
 from ragstore_gateway.configurations.knowledge_base import KnowledgeBase
-from ragstore_gateway.database.database import Database
 from ragstore_gateway.engines.in_memory_store import InMemoryStore
 from ragstore_gateway.errors import CollectionMissing, StoreUnavailable
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
@@ -40,14 +37,10 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
+async def knowledge(knowledge: Knowledge) -> Knowledge:
     """The state of a gateway, whose collections follow the configurations."""
-    database = Database(make_url(database_url))
-    async with database.running(), AsyncClient("http://127.0.0.1:9") as store:
-        found = Knowledge(database, store)
-        found.bases.add_listener(Reindexing(found.collections, lambda: None))
-        async with found.embeddings.running():
-            yield found
+    knowledge.bases.add_listener(Reindexing(knowledge.collections, lambda: None))
+    return knowledge
 
 
 @dataclass

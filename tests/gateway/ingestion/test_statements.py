@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from sqlalchemy import make_url
 
-from ragstore_client import AsyncClient
 from ragstore_gateway.database.database import Database
 from ragstore_gateway.ingestion.acceptance import Acceptance, NewContent
 from ragstore_gateway.ingestion.documents import Documents
@@ -21,16 +18,6 @@ pytestmark = pytest.mark.process
 
 OF_A_JOB = 12
 OF_A_DOCUMENT = 2
-
-
-@pytest.fixture
-async def knowledge(database_url: str) -> AsyncIterator[Knowledge]:
-    """The state of a gateway."""
-    database = Database(make_url(database_url))
-    async with database.running(), AsyncClient("http://127.0.0.1:9") as store:
-        found = Knowledge(database, store)
-        async with found.embeddings.running():
-            yield found
 
 
 @dataclass
