@@ -331,15 +331,15 @@ class _Filling:
         position = next(left, None)
         try:
             while position is not None or embedding or writing or self._ready:
-                while position is not None and len(embedding) < CONCURRENCY and len(self._ready) < MAX_EMBEDDED:
-                    embedding.add(asyncio.create_task(self._ingestion.priority.pausing(self._embed(position))))
-                    position = next(left, None)
                 if self._ready and not writing:
                     # One part only: what is embedded meanwhile fills the next one.
                     part = next(parts_of(self._ready))
                     for written in part:
                         del self._ready[written]
                     writing.add(asyncio.create_task(self._ingestion.priority.pausing(self._write(part, earlier=False))))
+                while position is not None and len(embedding) < CONCURRENCY and len(self._ready) < MAX_EMBEDDED:
+                    embedding.add(asyncio.create_task(self._ingestion.priority.pausing(self._embed(position))))
+                    position = next(left, None)
                 done, _ = await asyncio.wait(embedding | writing, return_when=asyncio.FIRST_COMPLETED)
                 embedding -= done
                 writing -= done
